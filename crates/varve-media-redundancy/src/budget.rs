@@ -1,5 +1,6 @@
-//! How fast mover and scrub use drives: a bucket of bytes for each drive, shared by all threads of a pool, as clients
-//! of any thread use the same drives.
+//! How fast mover and scrub use drives: a bucket of bytes for each device, shared by all threads of a pool, as clients
+//! of any thread use the same drives. Drives that lie on one device share its bucket: else each of them would be given
+//! a part of what the device does.
 //!
 //! REPAIR-BUDGET-1. What is asked for is granted after a bounded time: no rate falls below [`RATE_MIN`], and a bucket
 //!     owes at most [`DEBT_SECONDS_MAX`] of its rate.
@@ -86,7 +87,7 @@ pub struct RepairBudget {
     /// When clients used each drive last, in ns of boot time; 0 for never.
     clients: Box<[AtomicU64]>,
     /// A lock off the data path: clients only write to `clients`.
-    drives: Mutex<BTreeMap<DriveNumber, DriveBucket>>,
+    buckets: Mutex<DeviceBuckets>,
 }
 
 impl RepairBudget {
@@ -94,7 +95,7 @@ impl RepairBudget {
     #[must_use]
     pub fn new(percent: u8) -> Self {
         let clients = (0..DriveNumber::COUNT).map(|_| AtomicU64::new(0)).collect();
-        Self { percent: AtomicU8::new(percent.clamp(1, 100)), clients, drives: Mutex::default() }
+        Self { percent: AtomicU8::new(percent.clamp(1, 100)), clients, buckets: Mutex::default() }
     }
 
     /// Changes the percentage.
@@ -112,43 +113,49 @@ impl RepairBudget {
         }
     }
 
-    /// Takes bytes out of a drive's bucket, and says for how many ns to wait before they are used (REPAIR-BUDGET-1).
+    /// Takes note on which device a drive lies. One of which that is not known lies on one of its own.
+    pub fn set_device(&self, drive: DriveNumber, device: &str) {
+        self.lock().set_device(drive, device);
+    }
+
+    /// Takes bytes out of the bucket of a drive's device, and says for how many ns to wait before they are used
+    /// (REPAIR-BUDGET-1).
     #[must_use]
     pub fn take(&self, request: BudgetRequest) -> u64 {
-        let percent = self.percent_of(request);
-        let mut drives = self.lock();
-        let bucket = drives.entry(request.drive).or_insert_with(|| DriveBucket::new(request.now));
-        bucket.take(request.bytes, percent, request.now)
+        let mut buckets = self.lock();
+        let has_clients =
+            buckets.drives_beside(request.drive).any(|drive| self.uses(drive, request.now));
+        let percent = self.percent_of(request.urgency, has_clients);
+        buckets.of(request.drive, request.now).take(request.bytes, percent, request.now)
     }
 
     /// Takes note that bytes are on their way to or from a drive.
     pub fn begin(&self, drive: DriveNumber, now: Nanos) {
-        self.lock().entry(drive).or_insert_with(|| DriveBucket::new(now)).meter.begin(now);
+        self.lock().of(drive, now).meter.begin(now);
     }
 
     /// Takes note that bytes arrived, or did not.
     pub fn end(&self, drive: DriveNumber, bytes: u64, now: Nanos) {
-        if let Some(bucket) = self.lock().get_mut(&drive) {
-            bucket.meter.end(bytes, now);
-        }
+        self.lock().of(drive, now).meter.end(bytes, now);
     }
 
-    /// Bytes a second that a drive was measured to do.
+    /// Bytes a second that the device of a drive was measured to do.
     #[must_use]
     pub fn measured_bytes_per_s(&self, drive: DriveNumber) -> Option<u64> {
-        self.lock().get(&drive).and_then(|bucket| bucket.meter.bytes_per_s)
+        let buckets = self.lock();
+        buckets.by_place.get(&buckets.place_of(drive))?.meter.bytes_per_s
     }
 
     /// Whether clients use a drive.
-    pub(crate) fn has_clients(&self, drive: DriveNumber, now: Nanos) -> bool {
+    fn uses(&self, drive: DriveNumber, now: Nanos) -> bool {
         let last = self.clients.get(drive.index());
         let last = last.map_or(0, |last| last.load(Ordering::Relaxed));
         last > 0 && now.since(Nanos(last)) < CLIENT_REST_NANOS
     }
 
-    fn percent_of(&self, request: BudgetRequest) -> u64 {
+    fn percent_of(&self, urgency: RepairUrgency, has_clients: bool) -> u64 {
         let configured = u64::from(self.percent.load(Ordering::Relaxed));
-        match (request.urgency, self.has_clients(request.drive, request.now)) {
+        match (urgency, has_clients) {
             (RepairUrgency::Exposed | RepairUrgency::Usual, false) => 100,
             (RepairUrgency::Exposed, true) => configured.max(EXPOSED_PERCENT),
             (RepairUrgency::Usual, true) => configured,
@@ -156,20 +163,65 @@ impl RepairBudget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DriveNumber, DriveBucket>> {
-        self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, DeviceBuckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The bucket of one drive.
-struct DriveBucket {
+/// What a bucket is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum BucketPlace {
+    /// A drive whose device is not known.
+    Drive(DriveNumber),
+    /// A device, by its place among those that were named.
+    Device(usize),
+}
+
+/// The buckets of a pool's devices.
+#[derive(Default)]
+struct DeviceBuckets {
+    /// Names of devices. None is taken away: they are as many as a process has seen.
+    devices: Vec<String>,
+    device_of: BTreeMap<DriveNumber, usize>,
+    by_place: BTreeMap<BucketPlace, DeviceBucket>,
+}
+
+impl DeviceBuckets {
+    fn set_device(&mut self, drive: DriveNumber, device: &str) {
+        let known = self.devices.iter().position(|it| it == device);
+        let index = known.unwrap_or_else(|| {
+            self.devices.push(device.to_owned());
+            self.devices.len() - 1
+        });
+        self.device_of.insert(drive, index);
+    }
+
+    fn place_of(&self, drive: DriveNumber) -> BucketPlace {
+        self.device_of.get(&drive).map_or(BucketPlace::Drive(drive), |it| BucketPlace::Device(*it))
+    }
+
+    fn of(&mut self, drive: DriveNumber, now: Nanos) -> &mut DeviceBucket {
+        let place = self.place_of(drive);
+        self.by_place.entry(place).or_insert_with(|| DeviceBucket::new(now))
+    }
+
+    /// A drive, and those that lie on the same device.
+    fn drives_beside(&self, drive: DriveNumber) -> impl Iterator<Item = DriveNumber> {
+        let device = self.device_of.get(&drive);
+        let same = self.device_of.iter().filter(move |(_, it)| Some(*it) == device);
+        same.map(|(other, _)| *other).filter(move |other| *other != drive).chain([drive])
+    }
+}
+
+/// The bucket of one device.
+struct DeviceBucket {
     /// What may be used at once; below 0 what was granted ahead of time.
     bytes: i64,
     filled_at: Nanos,
     meter: RateMeter,
 }
 
-impl DriveBucket {
+impl DeviceBucket {
     fn new(now: Nanos) -> Self {
         Self { bytes: 0, filled_at: now, meter: RateMeter::default() }
     }
@@ -198,7 +250,7 @@ fn bytes_in(rate: u64, nanos: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// What a drive does: bytes by the time in which at least one operation of the mover was under way.
+/// What a device does: bytes by the time in which at least one operation of the mover was under way.
 #[derive(Default)]
 struct RateMeter {
     under_way: u32,

@@ -338,6 +338,8 @@ pub struct DriveHandle {
     reactor: Reactor,
     /// Who is told when clients use it, where the pool is repaired beside them.
     repair: RefCell<Option<Arc<RepairControl>>>,
+    /// The device that it lies on, where the system says that.
+    device: Option<String>,
     /// Units once more, without counts.
     probed: Rc<dyn Disk>,
     is_probed: Cell<bool>,
@@ -364,7 +366,22 @@ impl DriveHandle {
         let disks = RedundantDisks { meta, space };
         let (reactor, repair) = (reactor.clone(), RefCell::default());
         let is_probed = Cell::new(false);
-        Some(Self { number, superblock, disks, counts, reactor, repair, probed, is_probed })
+        let device = None;
+        Some(Self { number, superblock, disks, counts, reactor, repair, device, probed, is_probed })
+    }
+
+    /// The same drive, on a device of that name.
+    #[must_use]
+    pub fn on_device(self, device: Option<String>) -> Self {
+        Self { device, ..self }
+    }
+
+    /// Has it tell when clients use it.
+    fn set_repair(&self, control: Option<Arc<RepairControl>>) {
+        if let (Some(control), Some(device)) = (&control, &self.device) {
+            control.budget().set_device(self.number, device);
+        }
+        self.repair.replace(control);
     }
 
     /// Its number.
@@ -538,7 +555,7 @@ impl DriveHandles {
     /// Has it be told when clients use drives, those that are added later included.
     pub(crate) fn set_repair(&self, control: &Arc<RepairControl>) {
         for drive in self.drives.borrow().values() {
-            drive.repair.replace(Some(Arc::clone(control)));
+            drive.set_repair(Some(Arc::clone(control)));
         }
         self.repair.replace(Some(Arc::clone(control)));
     }
@@ -568,7 +585,7 @@ impl DriveHandles {
 
     /// Adds a drive, or replaces it.
     pub fn insert(&self, drive: DriveHandle) {
-        drive.repair.replace(self.repair.borrow().clone());
+        drive.set_repair(self.repair.borrow().clone());
         self.drives.borrow_mut().insert(drive.number, Rc::new(drive));
     }
 

@@ -3,13 +3,14 @@
 //!
 //! JOINED-FILES-1. A drive is locked until it is gone, or the pool is closed; one that joins since it was prepared.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::select;
 use varve_media::{
-    DiskDelay, DiskLayers, DriveExtent, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec,
-    RedundantSuperblock, Result,
+    BlockDevices, DiskDelay, DiskLayers, DriveExtent, DriveFiles, Error, IoFuture, NewDrive,
+    RedundantSpec, RedundantSuperblock, Result,
 };
 use varve_reactor::{Nanos, Reactor};
 
@@ -264,8 +265,10 @@ impl ThreadDrives {
 
     fn insert(&self, superblock: RedundantSuperblock, disks: &RedundantDisks) -> Result<()> {
         let (path, reactor) = (disks.meta.path().to_owned(), self.handles.reactor());
+        let device = BlockDevices::of_this_machine().below(Path::new(&path)).ok();
         let handle = DriveHandle::new(reactor, superblock, disks, self.patience_nanos);
-        self.handles.insert(handle.ok_or_else(|| no_number(&path))?);
+        let handle = handle.ok_or_else(|| no_number(&path))?;
+        self.handles.insert(handle.on_device(device.map(|it| it.name)));
         Ok(())
     }
 }

@@ -92,3 +92,34 @@ fn a_fast_drive_is_measured_soon() {
     assert_eq!(first, Some(10), "1 MiB in 1 ms each");
     assert_eq!(budget.measured_bytes_per_s(drive), Some(1000 * MIB));
 }
+
+#[test]
+fn drives_on_one_device_share_what_it_does() {
+    let budget = RepairBudget::new(40);
+    (0..3).for_each(|number| budget.set_device(drive_number(number), "sda"));
+    budget.set_device(drive_number(3), "sdb");
+    measure(&budget, 1000 * MIB, SECOND);
+    assert_eq!(budget.measured_bytes_per_s(drive_number(2)), Some(1000 * MIB));
+    assert_eq!(budget.measured_bytes_per_s(drive_number(3)), None);
+    let (begins, mut now, mut bytes) = (100 * SECOND, 100 * SECOND, 0);
+    while now < begins + 10 * SECOND {
+        budget.client_uses(drive_number(1), Nanos(now));
+        for number in 0..3 {
+            let drive = drive_number(number);
+            let request = BudgetRequest { drive, ..request(MIB, RepairUrgency::Usual, now) };
+            now += budget.take(request);
+            bytes += MIB;
+        }
+    }
+    assert!((390 * MIB..410 * MIB).contains(&(bytes / 10)), "{bytes} in 10 s");
+}
+
+#[test]
+fn a_number_that_is_given_again_goes_by_its_new_device() {
+    let budget = RepairBudget::new(40);
+    (0..2).for_each(|number| budget.set_device(drive_number(number), "sda"));
+    measure(&budget, 1000 * MIB, SECOND);
+    budget.set_device(drive_number(0), "sdb");
+    assert_eq!(budget.measured_bytes_per_s(drive_number(0)), None);
+    assert_eq!(budget.measured_bytes_per_s(drive_number(1)), Some(1000 * MIB));
+}
