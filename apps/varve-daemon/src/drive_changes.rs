@@ -198,7 +198,8 @@ pub(crate) fn replace(
 /// What is moved between drives.
 pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
     let (control, view) = (pool.files().control(), pool.files().view());
-    let RepairCounts { bytes_read, bytes_written, rows_moved, .. } = control.counts();
+    let RepairCounts { bytes_read, bytes_written, bytes_verified, rows_moved, .. } =
+        control.counts();
     let mut zones: Vec<ZoneIndex> = RepairQueue::of(&view).items().map(|it| it.zone).collect();
     let is_moving = |row: &Row| matches!(row.state, RowState::Moving { .. });
     let is_other = |row: &Row| row.sets().any(|set| !is_as_new(view.drives(), set));
@@ -215,6 +216,7 @@ pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
         removing: removing.map(|record| record.number.get()).collect(),
         bytes_read,
         bytes_written,
+        bytes_verified,
         zones_moved: rows_moved,
     }
 }

@@ -70,6 +70,9 @@ pub struct DriveMoves {
     pub bytes_read: u64,
     /// Bytes written for it since then.
     pub bytes_written: u64,
+    /// Bytes read back since then where they were written.
+    #[serde(default)]
+    pub bytes_verified: u64,
     /// Zones whose move came to its end since then.
     pub zones_moved: u64,
 }

@@ -263,8 +263,8 @@ impl RepairThread {
         let uses = [DriveUse { drive: drive.number(), bytes: len as u64 }];
         let read = self.measured(&uses, drive.read(target.offset, len)).await;
         let Ok(bytes) = read else { return false };
-        let bytes_read = len as u64;
-        self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
+        let bytes_verified = len as u64;
+        self.control.count(RepairCounts { bytes_verified, ..RepairCounts::default() });
         let Some((head, data)) = bytes.split_at_checked(LABEL_BYTES as usize) else { return false };
         is_label(head, label) && data == &**strip
     }

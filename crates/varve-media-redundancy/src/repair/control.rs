@@ -53,8 +53,10 @@ pub struct MoveProgress {
 /// What was done since the pool was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RepairCounts {
-    /// Bytes that were read from drives.
+    /// Bytes that were read from drives to be moved.
     pub bytes_read: u64,
+    /// Bytes that were read back where they were written to, or were there already.
+    pub bytes_verified: u64,
     /// Bytes that were written to drives.
     pub bytes_written: u64,
     /// Rows that came to the end of a move.
@@ -70,6 +72,7 @@ pub struct RepairCounts {
 impl RepairCounts {
     fn add(&mut self, more: Self) {
         self.bytes_read += more.bytes_read;
+        self.bytes_verified += more.bytes_verified;
         self.bytes_written += more.bytes_written;
         self.rows_moved += more.rows_moved;
         self.segments_moved += more.segments_moved;

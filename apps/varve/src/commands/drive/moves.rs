@@ -31,6 +31,7 @@ fn describe(moves: &DriveMoves) -> String {
         ("moved", format!("{} since the start", zones(moves.zones_moved))),
         ("read", ByteCount(moves.bytes_read).to_string()),
         ("written", ByteCount(moves.bytes_written).to_string()),
+        ("read back", ByteCount(moves.bytes_verified).to_string()),
         ("drives that go", numbers(&moves.removing)),
     ];
     let text = table::labelled(&facts);
