@@ -26,7 +26,7 @@ async fn lose_drives(world: &World, reactor: &Reactor, rng: &mut Rng) {
     let media = world.redundant();
     for _ in 0..2 {
         // What a recovery left on one drive alone is missed by the next one, if the drive is lost before that.
-        let is_early = world.redundancy().faults == DriveFaults::Losing && rng.chance(1, 4);
+        let is_early = rng.chance(1, 4);
         reactor.sleep(if is_early { 0 } else { rng.below(1500 * unit) }).await;
         let is_next = if media.spare() > 0 { rng.chance(1, 3) } else { rng.chance(1, 40) };
         let Some(index) = media.draw_sound(rng).filter(|_| is_next) else { continue };

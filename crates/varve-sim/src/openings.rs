@@ -67,7 +67,11 @@ async fn open_by(
         world.record("opening tried again", ShardId(0), &[u64::from(attempts)]);
         attempts += 1;
         if attempts == ATTEMPTS_MAX {
-            return outcome; // Things do not happen for ever.
+            // Things do not happen for ever: what is left is a write that is to fail, which no refused opening makes.
+            if let (Err(error), OpeningVerdict::Refuses) = (&outcome, found.verdict) {
+                world.judge_refusal(is_refused_rightly(world, &found, wish, error));
+            }
+            return outcome;
         }
         reactor.sleep(PAUSE_PATIENCES * world.redundancy().patience_nanos).await;
     }
