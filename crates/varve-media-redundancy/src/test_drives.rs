@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_media::{
-    Disk, DiskOperation, Error, Fault, FaultDisk, FaultPlan, FaultRule, RedundantDriveSpec,
-    RedundantSpec, RedundantSuperblock, Result, SegmentId, SegmentStore, SimLatency, SimMedium,
+    Disk, DiskOperation, Error, Fault, FaultDisk, FaultPlan, FaultRule, Persist,
+    RedundantDriveSpec, RedundantSpec, RedundantSuperblock, Result, SegmentId, SegmentStore,
+    SimLatency, SimMedium,
 };
 use varve_reactor::port::PortReceiver;
 use varve_reactor::{Nanos, SimLoop};
@@ -118,6 +119,15 @@ impl TestDrives {
         plan.clear();
         if fail {
             plan.add(FaultRule::always(DiskOperation::Read, Fault::Fail));
+        }
+    }
+
+    /// Has all writes to a drive fail from now on.
+    pub(crate) fn refuse_writes(&self, drive: DriveNumber) {
+        let plan = &self.plans[usize::from(drive.get())];
+        plan.clear();
+        for persist in [Persist::Cached, Persist::Durable] {
+            plan.add(FaultRule::always(DiskOperation::write(persist), Fault::Fail));
         }
     }
 

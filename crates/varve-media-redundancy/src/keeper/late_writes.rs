@@ -6,14 +6,16 @@
 //! LATE-WRITES-2. What is late is written on, in order. Before it is on all drives, or they failed, no drive table
 //!     follows, and nothing is copied to a drive: else those that have it could leave, or be dropped, one after the
 //!     other.
+//! LATE-WRITES-3. Each write that fails is told of once: to who waits for it, or as a late one. One that has ended
+//!     before nobody waits any more is taken in, although nobody has looked at it yet.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, Result};
 use varve_reactor::{Nanos, Notify, Reactor};
@@ -127,11 +129,13 @@ impl LateWrites {
             };
             let Some(WriteOutcome { drive, counts, result }) = next else { return Ok(failures) };
             open.retain(|(other, _)| *other != drive);
-            match result {
-                Ok(()) => durable += usize::from(counts),
-                Err(Error::Fenced) => return Err(Error::Fenced),
-                Err(error) => failures.push(DriveFailure { drive, error }),
-            }
+            durable += usize::from(counts && result.is_ok());
+            failures.extend(failure_of(drive, result)?);
+        }
+        // LATE-WRITES-3
+        while let Some(Some(WriteOutcome { drive, result, .. })) = writes.next().now_or_never() {
+            open.retain(|(other, _)| *other != drive);
+            failures.extend(failure_of(drive, result)?);
         }
         is_left.set(true);
         for (drive, _) in open {
@@ -180,6 +184,18 @@ impl LateWrites {
         let failures = self.state.failures.take();
         let is_fenced = failures.iter().any(|failure| matches!(failure.error, Error::Fenced));
         if is_fenced { Err(Error::Fenced) } else { Ok(failures) }
+    }
+}
+
+/// The failure of a write to a drive, if it is one.
+///
+/// # Errors
+/// [`Error::Fenced`].
+fn failure_of(drive: DriveNumber, result: Result<()>) -> Result<Option<DriveFailure>> {
+    match result {
+        Ok(()) => Ok(None),
+        Err(Error::Fenced) => Err(Error::Fenced),
+        Err(error) => Ok(Some(DriveFailure { drive, error })),
     }
 }
 
@@ -293,6 +309,29 @@ mod tests {
         }
         assert!(tables.write(10, 3).1 > DELAY);
         assert_eq!(tables.versions(2), [10, 10]);
+    }
+
+    /// LATE-WRITES-3.
+    #[test]
+    fn a_write_that_failed_before_anybody_looked_is_told_of() {
+        let mut tables = tables();
+        let slow = DriveNumber::new(2).unwrap();
+        tables.drives.refuse_writes(slow);
+        let holders = tables.drives.handles.all().into_iter();
+        // The slow one ends first, and the others are enough by themselves.
+        let mut holders: Vec<_> = holders
+            .map(|drive| TableHolder { is_slow: drive.number() == slow, counts: true, drive })
+            .collect();
+        holders.sort_by_key(|holder| !holder.is_slow);
+        let contents = (RootVersion(1), vec![1; 9]);
+        let write = TableWrite { which: PAGE, holders, contents, needed: 3 };
+        let late = Rc::clone(&tables.late);
+        let failures = tables.drives.sim.run_until(async move { late.write(write).await });
+        tables.settle();
+        let mut failed = failures.unwrap();
+        failed.extend(tables.late.take_failures().unwrap());
+        let failed: Vec<_> = failed.into_iter().map(|failure| failure.drive).collect();
+        assert_eq!(failed, [slow]);
     }
 
     #[test]
