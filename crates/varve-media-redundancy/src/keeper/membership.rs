@@ -48,14 +48,25 @@ impl Keeper {
         self.replace_drives(|table| set_state(table, drive, DriveState::Leaving, unix_ms)).await
     }
 
-    /// Whether a live drive may leave: so many others are live that a table may drop what the pool promises to survive.
+    /// Whether a live drive may leave: so many others are live that a table may drop what the pool promises to survive,
+    /// and that new zones find places. Who asked may have seen a table of before, in which no other drive leaves.
     fn check_leave(&self, record: &DriveRecord) -> Result<()> {
         if record.state != DriveState::Live {
             return Err(refused(&format!("drive {} is not live", record.number)));
         }
-        let others = self.table().drives.iter();
-        let others = others.filter(|it| it.state == DriveState::Live && it.number != record.number);
-        let (present, needed) = (others.count(), usize::from(self.table().drops_max) + 1);
+        let table = self.table();
+        let others = || {
+            let others = table.drives.iter().filter(|it| it.state == DriveState::Live);
+            others.filter(|it| it.number != record.number)
+        };
+        let (present, needed) = (others().count(), usize::from(table.drops_max) + 1);
+        if present < needed {
+            return Err(Error::TooFewDrives { zone: None, present, needed });
+        }
+        let class = table.class_of(table.class).filter(|class| class.kinds.has(record.kind));
+        let Some(class) = class else { return Ok(()) };
+        let present = others().filter(|it| class.kinds.has(it.kind)).count();
+        let needed = class.shape.strips();
         if present < needed {
             return Err(Error::TooFewDrives { zone: None, present, needed });
         }
@@ -104,8 +115,11 @@ impl Keeper {
         let unix_ms = self.reactor.unix_time_ms();
         self.replace_drives(|table| {
             set_state(table, drive, DriveState::Live, unix_ms);
+            let first = table.drives.iter().map(|it| it.since_epoch).min();
             if let Some(record) = record_mut(table, drive) {
                 record.removal = None;
+                // Who stays has not joined in place of one that failed meanwhile.
+                record.since_epoch = first.unwrap_or(record.since_epoch);
             }
         })
         .await?;

@@ -10,7 +10,7 @@ use varve_media::{
 use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
     Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKind, MediumKinds, Opening,
-    OpeningOptions, RedundantDisks, StripeShape, Survey, UNIT_BYTES, ZoneIndex, open,
+    OpeningOptions, PoolSizes, RedundantDisks, StripeShape, Survey, UNIT_BYTES, ZoneIndex, open,
     superblock_of,
 };
 use varve_reactor::{Nanos, Reactor, SimLoop};
@@ -29,8 +29,12 @@ struct Scene {
 
 impl Scene {
     fn new(drives: usize, parity: u8) -> Self {
+        Self::of_shape(drives, StripeShape::new(1, parity).expect("a mirror"))
+    }
+
+    fn of_shape(drives: usize, shape: StripeShape) -> Self {
         let media: Vec<_> = (0..drives).map(medium).collect();
-        new_pool(&media, StripeShape::new(1, parity).expect("a mirror"));
+        new_pool(&media, shape);
         Self { media: Rc::new(RefCell::new(media)), lives: 0 }
     }
 
@@ -900,6 +904,52 @@ fn a_drive_that_is_to_go_does_so_whoever_is_stopped_meanwhile() {
         let outcome = scene.open(&others, options()).unwrap();
         assert_eq!(outcome.states[at], DriveState::Gone, "and nobody needs it");
     }
+}
+
+/// Who has a drive leave may have looked at a table in which no other one does.
+#[test]
+fn a_drive_leaves_only_while_new_zones_find_places_without_it() {
+    let all = [0, 1, 2, 3];
+    let mut scene = Scene::of_shape(4, StripeShape::new(2, 1).unwrap());
+    scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &all, &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        for zone in 0..4 {
+            pool.tables.change(Change::Place { zone: ZoneIndex(zone) }).await.unwrap();
+        }
+        pool.tables.change(Change::Leave { drive: number(0) }).await.unwrap();
+        let refused = [
+            pool.tables.change(Change::Leave { drive: number(1) }).await,
+            pool.tables.change(Change::Remove { drive: number(1), successor: None }).await,
+        ];
+        for refused in refused {
+            let is_right =
+                matches!(refused, Err(Error::TooFewDrives { present: 2, needed: 3, .. }));
+            assert!(is_right, "{refused:?}");
+        }
+        pool.tables.change(Change::Stay { drive: number(0) }).await.unwrap();
+        pool.tables.change(Change::Leave { drive: number(1) }).await.unwrap();
+    });
+}
+
+/// A drive that stays has been there before: it does not count as what took the place of one that failed meanwhile.
+#[test]
+fn a_pool_stays_as_large_where_a_drive_stays_after_a_loss() {
+    let all = [0, 1, 2, 3, 4];
+    let mut scene = Scene::new(5, 1);
+    scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &all, &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        for zone in 0..8 {
+            pool.tables.change(Change::Place { zone: ZoneIndex(zone) }).await.unwrap();
+        }
+        let before = PoolSizes::of_view(&pool.tables.view());
+        pool.tables.change(Change::Leave { drive: number(4) }).await.unwrap();
+        let change = Change::DriveFailed { drive: number(1), reason: "pulled".into() };
+        pool.tables.change(change).await.unwrap();
+        let view = pool.tables.change(Change::Stay { drive: number(4) }).await.unwrap();
+        assert_eq!(PoolSizes::of_view(&view), before);
+    });
 }
 
 /// KEEPER-5.
