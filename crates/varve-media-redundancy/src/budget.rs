@@ -123,9 +123,8 @@ impl RepairBudget {
     #[must_use]
     pub fn take(&self, request: BudgetRequest) -> u64 {
         let mut buckets = self.lock();
-        let has_clients =
-            buckets.drives_beside(request.drive).any(|drive| self.uses(drive, request.now));
-        let percent = self.percent_of(request.urgency, has_clients);
+        let has_clients = self.has_clients_in(&buckets, request.drive, request.now);
+        let Some(percent) = self.percent_of(request.urgency, has_clients) else { return 0 };
         buckets.of(request.drive, request.now).take(request.bytes, percent, request.now)
     }
 
@@ -143,23 +142,38 @@ impl RepairBudget {
     #[must_use]
     pub fn measured_bytes_per_s(&self, drive: DriveNumber) -> Option<u64> {
         let buckets = self.lock();
-        buckets.by_place.get(&buckets.place_of(drive))?.meter.bytes_per_s
+        buckets.by_device.get(&buckets.key_of(drive))?.meter.bytes_per_s
+    }
+
+    /// Whether clients use the device of a drive.
+    pub(crate) fn has_clients(&self, drive: DriveNumber, now: Nanos) -> bool {
+        self.has_clients_in(&self.lock(), drive, now)
+    }
+
+    /// The device of a drive.
+    pub(crate) fn device_of(&self, drive: DriveNumber) -> DeviceKey {
+        self.lock().key_of(drive)
+    }
+
+    fn has_clients_in(&self, buckets: &DeviceBuckets, drive: DriveNumber, now: Nanos) -> bool {
+        buckets.drives_beside(drive).any(|drive| self.is_used(drive, now))
     }
 
     /// Whether clients use a drive.
-    fn uses(&self, drive: DriveNumber, now: Nanos) -> bool {
+    fn is_used(&self, drive: DriveNumber, now: Nanos) -> bool {
         let last = self.clients.get(drive.index());
         let last = last.map_or(0, |last| last.load(Ordering::Relaxed));
         last > 0 && now.since(Nanos(last)) < CLIENT_REST_NANOS
     }
 
-    fn percent_of(&self, urgency: RepairUrgency, has_clients: bool) -> u64 {
+    /// Which part of what a device does repair gets; `None` where all of it is for repair.
+    fn percent_of(&self, urgency: RepairUrgency, has_clients: bool) -> Option<u64> {
         let configured = u64::from(self.percent.load(Ordering::Relaxed));
         match (urgency, has_clients) {
-            (RepairUrgency::Exposed | RepairUrgency::Usual, false) => 100,
-            (RepairUrgency::Exposed, true) => configured.max(EXPOSED_PERCENT),
-            (RepairUrgency::Usual, true) => configured,
-            (RepairUrgency::Scrub, _) => configured.div_ceil(2),
+            (RepairUrgency::Exposed | RepairUrgency::Usual, false) => None,
+            (RepairUrgency::Exposed, true) => Some(configured.max(EXPOSED_PERCENT)),
+            (RepairUrgency::Usual, true) => Some(configured),
+            (RepairUrgency::Scrub, _) => Some(configured.div_ceil(2)),
         }
     }
 
@@ -168,9 +182,9 @@ impl RepairBudget {
     }
 }
 
-/// What a bucket is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum BucketPlace {
+/// A device on which drives lie.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum DeviceKey {
     /// A drive whose device is not known.
     Drive(DriveNumber),
     /// A device, by its place among those that were named.
@@ -183,7 +197,7 @@ struct DeviceBuckets {
     /// Names of devices. None is taken away: they are as many as a process has seen.
     devices: Vec<String>,
     device_of: BTreeMap<DriveNumber, usize>,
-    by_place: BTreeMap<BucketPlace, DeviceBucket>,
+    by_device: BTreeMap<DeviceKey, DeviceBucket>,
 }
 
 impl DeviceBuckets {
@@ -196,13 +210,13 @@ impl DeviceBuckets {
         self.device_of.insert(drive, index);
     }
 
-    fn place_of(&self, drive: DriveNumber) -> BucketPlace {
-        self.device_of.get(&drive).map_or(BucketPlace::Drive(drive), |it| BucketPlace::Device(*it))
+    fn key_of(&self, drive: DriveNumber) -> DeviceKey {
+        self.device_of.get(&drive).map_or(DeviceKey::Drive(drive), |it| DeviceKey::Device(*it))
     }
 
     fn of(&mut self, drive: DriveNumber, now: Nanos) -> &mut DeviceBucket {
-        let place = self.place_of(drive);
-        self.by_place.entry(place).or_insert_with(|| DeviceBucket::new(now))
+        let key = self.key_of(drive);
+        self.by_device.entry(key).or_insert_with(|| DeviceBucket::new(now))
     }
 
     /// A drive, and those that lie on the same device.

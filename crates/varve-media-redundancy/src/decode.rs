@@ -22,12 +22,13 @@ use varve_media::{Error, Result, SegmentId};
 use varve_stdx::{AlignedBuf, BufSlice, is_zero, payload_checksum};
 use varve_types::{Generation, SegmentNumber};
 
+use crate::budget::{DriveUse, RepairUrgency};
 use crate::class::{LABEL_BYTES, STRIPS_MAX, StripGeometry, StripeShape};
 use crate::exposure::is_readable;
 use crate::format::{FormatFault, Row, StripForm, StripLabel, StripSet};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
-use crate::repair::DriveFaults;
+use crate::repair::{DeviceTurns, DriveFaults};
 use crate::stripe::StripCodes;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
 
@@ -220,13 +221,20 @@ pub(crate) struct PutMatch {
 pub struct SlotReader {
     handles: Rc<DriveHandles>,
     codes: StripCodes,
+    /// How fast, where it is for repair.
+    pace: Option<(Rc<DeviceTurns>, RepairUrgency)>,
 }
 
 impl SlotReader {
     /// Over `handles`.
     #[must_use]
     pub fn new(handles: Rc<DriveHandles>, codes: StripCodes) -> Self {
-        Self { handles, codes }
+        Self { handles, codes, pace: None }
+    }
+
+    /// The same for repair, as fast as drives may be used for it.
+    pub(crate) fn paced(&self, turns: &Rc<DeviceTurns>, urgency: RepairUrgency) -> Self {
+        Self { pace: Some((Rc::clone(turns), urgency)), ..self.clone() }
     }
 
     /// The drive's handle where its table says that it may be read, and this thread has it.
@@ -449,9 +457,20 @@ impl SlotReader {
             return Ok(BufSlice::copy_from(&[]));
         }
         let offset = location.offset + u64::from(range.start);
-        match drive.read(offset, range.len()).await {
-            Ok(bytes) => Ok(bytes.freeze()),
+        match self.read_drive(&drive, offset, range.len()).await {
+            Ok(bytes) => Ok(bytes),
             Err(error) => Err(StripFault::Unreadable(error.to_string())),
+        }
+    }
+
+    async fn read_drive(&self, drive: &DriveHandle, offset: u64, len: usize) -> Result<BufSlice> {
+        let read = async { drive.read(offset, len).await.map(AlignedBuf::freeze) };
+        match &self.pace {
+            Some((turns, urgency)) => {
+                let used = DriveUse { drive: drive.number(), bytes: len as u64 };
+                turns.run(*urgency, used, read).await
+            }
+            None => read.await,
         }
     }
 
@@ -466,8 +485,9 @@ impl SlotReader {
         let none = || Error::TooFewDrives { zone: Some(zone.0), present: 0, needed: 1 };
         let location = view.locate(set, slot).next().ok_or_else(none)?;
         let drive = self.readable(view, location.place.drive).ok_or_else(none)?;
-        let bytes = drive.read(location.offset, location.geometry.segment_bytes as usize).await?;
-        let (bytes, epoch) = (bytes.freeze(), Epoch::default());
+        let len = location.geometry.segment_bytes as usize;
+        let bytes = self.read_drive(&drive, location.offset, len).await?;
+        let epoch = Epoch::default();
         Ok(SlotContents { bytes, put: None, epoch, defects: Vec::new() })
     }
 

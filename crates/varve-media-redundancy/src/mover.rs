@@ -132,9 +132,8 @@ impl Mover {
 
 impl Drop for Mover {
     fn drop(&mut self) {
-        self.state.has_ended.set(true);
+        self.state.turns.end();
         self.state.wake.notify_one();
-        self.state.over.notify_all();
     }
 }
 

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::select;
 use varve_media::{HeldSegment, SegmentId, ZoneContents};
 use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber, ShardId};
 
-use crate::budget::{BudgetRequest, DriveUse, RepairUrgency};
+use crate::budget::RepairUrgency;
+use crate::decode::SlotReader;
 use crate::exposure::ZoneHoldings;
 use crate::format::{RowState, StripSet};
 use crate::handles::DriveHandles;
 use crate::health::ShardFacts;
-use crate::ids::{DriveNumber, ZoneIndex};
+use crate::ids::ZoneIndex;
 use crate::pool::RedundantThread;
 use crate::segments::StripedSegments;
 use crate::stripe::StripCodes;
@@ -27,6 +27,7 @@ mod balance;
 mod board;
 mod control;
 mod drive_notes;
+mod turns;
 mod verified;
 mod work;
 
@@ -36,6 +37,7 @@ pub(crate) use control::SuspectMark;
 pub use control::{MoveProgress, MoveWait, RepairControl, RepairCounts};
 pub(crate) use drive_notes::{DriveReads, FAILED_READS_MIN};
 pub use drive_notes::{ERRORS_MAX, FailingDrive, RecentErrors};
+pub(crate) use turns::DeviceTurns;
 pub(crate) use work::{
     MoveStep, MoveWork, NOT_EXPOSED, WorkList, conversion_of, may_complete, next_step,
 };
@@ -147,10 +149,9 @@ pub(crate) struct RepairThread {
     facts_at: Cell<Option<Nanos>>,
     /// Whether what was told is known to be old.
     has_new_facts: Cell<bool>,
-    pub(crate) has_ended: Cell<bool>,
     pub(crate) wake: Notify,
-    /// Told once nobody needs the thread's mover any more.
-    pub(crate) over: Notify,
+    /// Over once nobody needs the thread's mover any more.
+    pub(crate) turns: Rc<DeviceTurns>,
     /// Whether its task has ended, and told when it does.
     pub(crate) is_done: Cell<bool>,
     pub(crate) done: Notify,
@@ -164,8 +165,10 @@ impl RepairThread {
         control: Arc<RepairControl>,
     ) -> Self {
         let works = RefCell::new(WorkList::new(media.tables.view()));
+        let reactor = media.handles.reactor().clone();
+        let turns = DeviceTurns::new(&reactor, &control);
         Self {
-            reactor: media.handles.reactor().clone(),
+            reactor,
             media,
             shard,
             contents,
@@ -182,16 +185,15 @@ impl RepairThread {
             loss_at: Cell::new(None),
             facts_at: Cell::new(None),
             has_new_facts: Cell::new(false),
-            has_ended: Cell::new(false),
             wake: Notify::new(),
-            over: Notify::new(),
+            turns: Rc::new(turns),
             is_done: Cell::new(false),
             done: Notify::new(),
         }
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.has_ended.get() || self.media.tables.tables().failure().is_some()
+        self.turns.are_over() || self.media.tables.tables().failure().is_some()
     }
 
     /// Contents of a zone that somebody may still read; `None` where this thread does not have the zone, or not yet.
@@ -254,33 +256,9 @@ impl RepairThread {
         self.fills.borrow_mut().remove(&zone);
     }
 
-    /// Waits until a drive may be used for so many bytes (REPAIR-BUDGET-1).
-    pub(crate) async fn pace(&self, drive: DriveNumber, bytes: u64, urgency: RepairUrgency) {
-        let now = self.reactor.boot_time();
-        let wait = self.control.budget().take(BudgetRequest { drive, bytes, urgency, now });
-        if wait > 0 && !self.is_over() {
-            select(self.reactor.sleep(wait), self.over.notified()).await;
-        }
-    }
-
-    /// The same of several drives.
-    pub(crate) async fn pace_all(&self, uses: &[DriveUse], urgency: RepairUrgency) {
-        for DriveUse { drive, bytes } in uses {
-            self.pace(*drive, *bytes, urgency).await;
-        }
-    }
-
-    /// Measures what drives do by work that uses them.
-    pub(crate) async fn measured<T>(&self, uses: &[DriveUse], work: impl Future<Output = T>) -> T {
-        let budget = self.control.budget();
-        for one in uses {
-            budget.begin(one.drive, self.reactor.boot_time());
-        }
-        let done = work.await;
-        for DriveUse { drive, bytes } in uses {
-            budget.end(*drive, *bytes, self.reactor.boot_time());
-        }
-        done
+    /// Reads slots as fast as drives may be used for it.
+    pub(crate) fn reader(&self, urgency: RepairUrgency) -> SlotReader {
+        self.media.segments.reader().paced(&self.turns, urgency)
     }
 
     /// Brings the list of works up to the tables and to what puts left out; returns whether something changed.

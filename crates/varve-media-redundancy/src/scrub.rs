@@ -13,11 +13,9 @@ use varve_media::planted::{Bug, planted};
 use varve_media::{HeldSegment, Persist, SegmentId};
 use varve_types::ErrorKind;
 
-use crate::budget::{DriveUse, RepairUrgency};
+use crate::budget::RepairUrgency;
 use crate::change::Change;
-use crate::class::LABEL_BYTES;
 use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect};
-use crate::exposure::is_readable;
 use crate::format::{Row, RowState};
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::repair::{
@@ -56,10 +54,8 @@ impl RepairThread {
         let view = self.media.tables.view();
         let (loss, unix_ms) = (view.drives().loss_epoch, self.reactor.unix_time_ms());
         let has_loss = view.drives().walked_epoch != loss;
-        let may_walk = self.has_no_work();
-        if may_walk {
-            self.control.start_due_walk(has_loss, unix_ms);
-        }
+        // What is moved comes before proof that nothing is lost, and what waits for room does not end.
+        self.control.start_due_walk(has_loss && self.has_no_work(), unix_ms);
         let part = self.control.with_scrub(|board| board.part_of(shard, loss, unix_ms));
         let Some(part) = part else {
             self.scrub.replace(None);
@@ -146,10 +142,8 @@ impl RepairThread {
         has_parity: bool,
     ) -> SegmentFinding {
         let Some(_pin) = self.contents.pin(held.id) else { return SegmentFinding::Gone };
-        let strips = strips_to_read(view, view.row(zone));
-        self.pace_all(&strips, RepairUrgency::Scrub).await;
-        let reader = self.media.segments.reader();
-        let mut contents = self.measured(&strips, reader.read_contents(view, held.id, 1)).await;
+        let reader = self.reader(RepairUrgency::Scrub);
+        let mut contents = reader.read_contents(view, held.id, 1).await;
         if matches!(contents, Ok(None)) {
             // It may be that its put was under way.
             self.media.segments.puts_before_now(zone).await;
@@ -233,8 +227,9 @@ impl RepairThread {
 
     /// Whether the owner takes what some of the strips give.
     async fn has_whole_attempt(&self, view: &LayoutView, id: SegmentId) -> bool {
+        let reader = self.reader(RepairUrgency::Scrub);
         for attempt in 2..ATTEMPTS_MAX {
-            match self.media.segments.reader().read_contents(view, id, attempt).await {
+            match reader.read_contents(view, id, attempt).await {
                 Ok(Some(contents)) if self.contents.is_whole(id, &contents.bytes) => return true,
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return false,
@@ -299,16 +294,6 @@ impl RepairThread {
         }
         self.control.with_scrub(|board| board.close(closing.number));
     }
-}
-
-/// What is read of a segment to look at all of it, of drives that are read.
-fn strips_to_read(view: &LayoutView, row: &Row) -> Vec<DriveUse> {
-    let reads = row.sets().flat_map(|set| {
-        let geometry = view.drives().geometry(view.class_of(set).shape);
-        let bytes = u64::from(LABEL_BYTES) + u64::from(geometry.strip_bytes());
-        set.places.iter().map(move |place| DriveUse { drive: place.drive, bytes })
-    });
-    reads.filter(|read| is_readable(view.drives(), read.drive)).collect()
 }
 
 /// Bytes of a segment's strips and labels on all drives.

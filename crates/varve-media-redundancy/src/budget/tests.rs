@@ -33,9 +33,7 @@ fn rate(budget: &RepairBudget, urgency: RepairUrgency, has_clients: bool) -> u64
 fn clients_leave_the_configured_part() {
     for (urgency, has_clients, percent) in [
         (RepairUrgency::Usual, true, 40),
-        (RepairUrgency::Usual, false, 100),
         (RepairUrgency::Exposed, true, 90),
-        (RepairUrgency::Exposed, false, 100),
         (RepairUrgency::Scrub, true, 20),
         (RepairUrgency::Scrub, false, 20),
     ] {
@@ -45,6 +43,17 @@ fn clients_leave_the_configured_part() {
         let difference = found.abs_diff(expected);
         assert!(difference < expected / 20, "{urgency:?} {has_clients}: {found} for {expected}");
     }
+}
+
+#[test]
+fn nothing_is_kept_for_clients_that_are_not_there() {
+    let budget = RepairBudget::new(40);
+    for urgency in [RepairUrgency::Usual, RepairUrgency::Exposed] {
+        assert_eq!(budget.take(request(1 << 40, urgency, SECOND)), 0, "not measured yet");
+    }
+    budget.client_uses(drive_number(0), Nanos(SECOND));
+    assert!(budget.take(request(MIB, RepairUrgency::Usual, SECOND)) > 0);
+    assert_eq!(budget.take(request(1 << 40, RepairUrgency::Usual, 3 * SECOND)), 0);
 }
 
 #[test]
@@ -58,6 +67,7 @@ fn a_drive_that_does_nothing_is_granted_the_least_rate() {
 #[test]
 fn nobody_waits_without_end() {
     let budget = RepairBudget::new(40);
+    budget.client_uses(drive_number(0), Nanos(SECOND));
     let waits: Vec<_> =
         (0..100).map(|_| budget.take(request(1 << 40, RepairUrgency::Usual, SECOND))).collect();
     assert!(waits.iter().all(|wait| *wait <= DEBT_SECONDS_MAX * SECOND), "{waits:?}");

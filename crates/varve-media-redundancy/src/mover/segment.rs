@@ -156,12 +156,9 @@ impl RepairThread {
 
     /// Contents of a slot that are whole by the word of its owner (MOVER-1).
     async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<SlotContents>> {
-        let reader = self.media.segments.reader();
-        let sources = sources_of(job);
-        self.pace_all(&sources, job.urgency).await;
+        let reader = self.reader(job.urgency);
         for attempt in 0..ATTEMPTS_MAX {
-            let read = reader.read_contents(&job.view, id, attempt);
-            let contents = match self.measured(&sources, read).await {
+            let contents = match reader.read_contents(&job.view, id, attempt).await {
                 Ok(Some(contents)) => contents,
                 // The first attempt reads no more than it must.
                 Ok(None) if attempt == 0 => continue,
@@ -233,12 +230,13 @@ impl RepairThread {
         parts: Vec<BufSlice>,
     ) -> Result<()> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        self.pace(drive.number(), bytes, job.urgency).await;
-        // MOVER-6: the pin of before may be of a shard that has ended meanwhile.
-        let Some(_pin) = self.pin_of_row(job, id) else { return Err(Error::Fenced) };
-        let uses = [DriveUse { drive: drive.number(), bytes }];
-        let written = self.measured(&uses, drive.write(offset, parts, Persist::Durable)).await;
-        if let Err(error) = written {
+        let write = async {
+            // MOVER-6: the pin of before may be of a shard that has ended meanwhile.
+            let Some(_pin) = self.pin_of_row(job, id) else { return Err(Error::Fenced) };
+            Ok(drive.write(offset, parts, Persist::Durable).await)
+        };
+        let used = DriveUse { drive: drive.number(), bytes };
+        if let Err(error) = self.turns.run(job.urgency, used, write).await? {
             let (tables, number) = (&self.media.tables, drive.number());
             let reason = error.to_string();
             fail_drive(tables, number, error).await?;
@@ -259,10 +257,9 @@ impl RepairThread {
         strip: &BufSlice,
     ) -> bool {
         let len = LABEL_BYTES as usize + strip.len();
-        self.pace(drive.number(), len as u64, job.urgency).await;
-        let uses = [DriveUse { drive: drive.number(), bytes: len as u64 }];
-        let read = self.measured(&uses, drive.read(target.offset, len)).await;
-        let Ok(bytes) = read else { return false };
+        let used = DriveUse { drive: drive.number(), bytes: len as u64 };
+        let read = async { drive.read(target.offset, len).await };
+        let Ok(bytes) = self.turns.run(job.urgency, used, read).await else { return false };
         let bytes_verified = len as u64;
         self.control.count(RepairCounts { bytes_verified, ..RepairCounts::default() });
         let Some((head, data)) = bytes.split_at_checked(LABEL_BYTES as usize) else { return false };
@@ -345,16 +342,6 @@ impl RepairThread {
             reason: "this thread has not opened it".to_owned(),
         })
     }
-}
-
-/// The strips that a segment is read from, where these are right.
-fn sources_of(job: &RowMove) -> Vec<DriveUse> {
-    let (class, table) = (job.view.class_of(&job.from), job.view.drives());
-    let bytes = u64::from(table.geometry(class.shape).strip_bytes());
-    let drives = job.from.places.iter().map(|place| place.drive);
-    let readable = drives.filter(|drive| is_readable(table, *drive));
-    let sources = readable.take(usize::from(class.shape.data()));
-    sources.map(|drive| DriveUse { drive, bytes }).collect()
 }
 
 /// Whether a place has a label, whatever its strip is.

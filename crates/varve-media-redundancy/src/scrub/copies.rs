@@ -4,7 +4,7 @@ use varve_media::{Disk, RootKey, SidedRoot};
 use varve_reactor::Nanos;
 use varve_types::{PoolId, ShardId};
 
-use crate::budget::RepairUrgency;
+use crate::budget::{DriveUse, RepairUrgency};
 use crate::format::{DriveRoles, JournalPlaceKind};
 use crate::handles::DriveHandle;
 use crate::repair::{DriveFaults, RepairThread};
@@ -83,9 +83,10 @@ async fn unreadable_journals(mover: &RepairThread, drive: &DriveHandle, view: &L
         let mut at = 0;
         while at < lane_bytes {
             let bytes = JOURNAL_READ_BYTES.min(lane_bytes - at);
-            mover.pace(drive.number(), bytes, RepairUrgency::Scrub).await;
             let len = usize::try_from(bytes).expect("at most 1 MiB");
-            if let Err(error) = drive.read(first + at, len).await {
+            let read = async { drive.read(first + at, len).await };
+            let used = DriveUse { drive: drive.number(), bytes };
+            if let Err(error) = mover.turns.run(RepairUrgency::Scrub, used, read).await {
                 tracing::warn!(%shard, drive = %drive.number(), %error, "a journal cannot be read");
                 unreadable += 1;
             }

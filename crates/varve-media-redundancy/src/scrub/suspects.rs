@@ -25,7 +25,7 @@ impl RepairThread {
     pub(crate) async fn examine(&self) {
         let suspects = self.media.segments.suspects();
         loop {
-            let (noted, over) = (suspects.noted(), self.over.notified());
+            let (noted, over) = (suspects.noted(), self.turns.ended());
             if self.is_over() {
                 return;
             }
