@@ -33,6 +33,7 @@ use varve_media_redundancy::{
 use varve_types::{ByteCount, ErrorKind};
 
 use crate::drives::{self, DriveEntry};
+use crate::last_scrub::LastScrub;
 use crate::pool_size::StoredData;
 use crate::random::random_bytes;
 use crate::redundancy::DriveRedundancy;
@@ -349,8 +350,9 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
 /// in part.
 pub(crate) async fn watch(redundancy: DriveRedundancy) -> Infallible {
     let Ok(pool) = redundancy.pool() else { return std::future::pending().await };
-    let mut epoch = None;
+    let (mut epoch, mut scrubbed) = (None, None);
     loop {
+        remember_scrub(pool, &mut scrubbed);
         let now = pool.files().view().drives().epoch;
         if epoch.replace(now) == Some(now) {
             // Threads have had a pause to end what they began before they saw that a drive left.
@@ -359,6 +361,21 @@ pub(crate) async fn watch(redundancy: DriveRedundancy) -> Infallible {
             forget_departed(pool);
         }
         tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
+
+/// Has the data directory remember when the last scrub of everything began, once it has ended.
+fn remember_scrub(pool: &RedundantPool, remembered: &mut Option<u64>) {
+    let ended = pool.files().control().scrub().filter(|run| {
+        run.request.drives.is_empty() && run.end.is_some_and(|end| end != ScrubEnd::Stopped)
+    });
+    let Some(since_unix_ms) = ended.map(|run| run.since_unix_ms) else { return };
+    if remembered.replace(since_unix_ms) == Some(since_unix_ms) {
+        return;
+    }
+    let last = LastScrub { since_unix_ms };
+    if let Err(error) = pool.changes().with_data(|data| last.remember(data)) {
+        tracing::warn!(%error, "a restart will not know of the last scrub");
     }
 }
 

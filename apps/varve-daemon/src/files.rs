@@ -22,6 +22,7 @@ use crate::config::Settings;
 use crate::drives::{DriveEntry, Drives};
 use crate::engine_stack::EngineSource;
 use crate::event_loop;
+use crate::last_scrub::LastScrub;
 use crate::lock::take_lock;
 use crate::pool_media::PoolMedia;
 use crate::pool_size::PoolSize;
@@ -85,6 +86,9 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
         pool.files().control().cancel(MoveReason::Rebalance);
     }
     pool.files().control().set_scrub_days(u16::try_from(redundancy.scrub_days).unwrap_or(u16::MAX));
+    if let Some(last) = LastScrub::of(&settings.data) {
+        pool.files().control().set_last_scrub(last.since_unix_ms);
+    }
     let opened = pool.files().opened();
     if opened.is_read_only {
         tracing::warn!("the pool is open for reading only: nothing is written to its drives");

@@ -26,6 +26,7 @@ mod health;
 mod holdings;
 mod home;
 mod in_process;
+mod last_scrub;
 mod local_pools;
 mod lock;
 pub mod logging;

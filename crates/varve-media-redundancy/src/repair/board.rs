@@ -149,7 +149,8 @@ pub(crate) struct ScrubBoard {
     shard_count: u16,
     /// Between two scrubs; 0 for [`DAYS`].
     days: u16,
-    opened_unix_ms: Option<u64>,
+    /// When the last scrub of an earlier opening began, or when this one did.
+    before_unix_ms: Option<u64>,
     started: u64,
     asked: Option<ScrubRequest>,
     run: Option<ScrubProgress>,
@@ -203,17 +204,22 @@ impl ScrubBoard {
         self.days = days;
     }
 
+    /// Goes by a scrub of an earlier opening.
+    pub(crate) fn set_last(&mut self, unix_ms: u64) {
+        self.before_unix_ms = Some(unix_ms);
+    }
+
     /// Begins a walk where one is due: since a loss nothing was walked, or the last scrub is long ago. What is damaged
     /// is to be written anew before, where that does not take too long: it would only be found once more.
     pub(crate) fn start_due(&mut self, need: WalkNeed) {
         let WalkNeed { has_loss, has_damage, unix_ms } = need;
-        let opened = *self.opened_unix_ms.get_or_insert(unix_ms);
+        let before = *self.before_unix_ms.get_or_insert(unix_ms);
         if !self.is_idle() {
             return;
         }
         let days = if self.days == 0 { DAYS } else { self.days };
         let last = self.run.as_ref().map(|run| run.since_unix_ms);
-        let age_ms = unix_ms.saturating_sub(last.unwrap_or(opened));
+        let age_ms = unix_ms.saturating_sub(last.unwrap_or(before));
         let is_old = age_ms >= u64::from(days) * DAY_MS;
         let damaged_since_ms = self.damaged_since_ms.filter(|_| has_damage);
         let since = has_damage.then(|| damaged_since_ms.unwrap_or(unix_ms));
@@ -400,6 +406,20 @@ mod tests {
         assert_eq!(board.part_of(ShardId(0), Epoch(8), 0), None, "it was told to end");
         assert_eq!(board.end_part(next, ShardId(0)), None);
         assert_eq!(board.close(next), Some(ScrubEnd::Stopped));
+    }
+
+    #[test]
+    fn a_scrub_of_an_earlier_opening_counts() {
+        let mut board = ScrubBoard::new(1);
+        board.set_last(DAY_MS);
+        board.start_due(need(false, 14 * DAY_MS));
+        assert!(board.is_idle(), "it was 13 days ago");
+        board.start_due(need(false, 15 * DAY_MS));
+        assert!(!board.is_idle());
+        board.part_of(ShardId(0), Epoch(7), 15 * DAY_MS).unwrap();
+        board.stop();
+        board.start_due(need(false, 16 * DAY_MS));
+        assert!(board.is_idle(), "one has begun since");
     }
 
     #[test]

@@ -232,7 +232,8 @@ impl RepairControl {
         self.lock().scrub.start(request);
     }
 
-    /// Has a scrub begin by itself so many days after the last one began, or after the pool was opened.
+    /// Has a scrub begin by itself so many days after the last one began, or after the pool was opened where none is
+    /// known of.
     pub fn set_scrub_days(&self, days: u16) {
         self.lock().scrub.set_days(days);
     }
@@ -307,6 +308,11 @@ impl RepairControl {
         let mut state = self.lock();
         let has_damage = state.suspects > 0 || state.shards.values().any(|it| it.damaged > 0);
         state.scrub.start_due(WalkNeed { has_loss, has_damage, unix_ms });
+    }
+
+    /// Takes note when the last scrub of everything began that is known of from an earlier opening.
+    pub fn set_last_scrub(&self, unix_ms: u64) {
+        self.lock().scrub.set_last(unix_ms);
     }
 
     /// Drives of which reads fail, one after the other, as of the last look.
