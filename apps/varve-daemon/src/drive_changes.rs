@@ -510,6 +510,7 @@ fn wait(wait: &MoveWait) -> String {
     match wait {
         MoveWait::Contents => "its shard, which does not serve yet".to_owned(),
         MoveWait::Room => "room on another drive: add one".to_owned(),
+        MoveWait::HostRoom(error) => format!("room below a drive: {error}"),
         MoveWait::Error(error) => format!("another try after an error: {error}"),
         MoveWait::Unreadable { segments } => {
             format!("{segments} segments that cannot be read, until what is live in them has left")

@@ -279,6 +279,19 @@ pub(crate) fn shape_of(table: &DriveTable) -> StripeShape {
 /// Zones that are to move, as from a drive that leaves, and find no other place.
 fn without_room(pool: &RedundantPool) -> Option<HealthReason> {
     let moves = pool.files().control().moves();
+    let below = moves.iter().find_map(|it| match &it.waits_for {
+        Some(MoveWait::HostRoom(error)) => Some(error),
+        _ => None,
+    });
+    if let Some(error) = below {
+        return Some(HealthReason {
+            state: HealthState::Attention,
+            message: format!("zones are to move, and there is no room below a drive: {error}"),
+            advice:
+                "free space on the file system that the drive lies on: moves go on by themselves"
+                    .to_owned(),
+        });
+    }
     let zones = moves.iter().filter(|it| it.waits_for == Some(MoveWait::Room)).count();
     (zones > 0).then(|| HealthReason {
         state: HealthState::Attention,

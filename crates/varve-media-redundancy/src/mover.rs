@@ -223,7 +223,9 @@ impl RepairThread {
             }
             Ok(RowEnd::Again) => return,
             Ok(RowEnd::Waits(wait)) => wait,
-            Err(error) if error.kind() == ErrorKind::NoSpace => MoveWait::Room,
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                MoveWait::HostRoom(error.to_string())
+            }
             Err(error) => {
                 tracing::warn!(zone = work.zone.0, %error, "a row cannot be moved now");
                 MoveWait::Error(error.to_string())

@@ -162,7 +162,7 @@ impl RepairThread {
         if self.must_take_room(zone) {
             match self.media.segments.take_room(&job.view, &job.to).await {
                 Err(error) if error.kind() == ErrorKind::NoSpace => {
-                    return Ok(RowEnd::Waits(MoveWait::Room));
+                    return Ok(RowEnd::Waits(MoveWait::HostRoom(error.to_string())));
                 }
                 taken => taken?,
             }

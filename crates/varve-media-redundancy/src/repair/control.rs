@@ -20,6 +20,8 @@ pub enum MoveWait {
     Contents,
     /// No drive has room for what is to be moved.
     Room,
+    /// Drives have, but what is below one of them has none left.
+    HostRoom(String),
     /// A drive or the keeper failed, and it is tried again.
     Error(String),
     /// Segments cannot be read, and what is live in them has to leave before.
