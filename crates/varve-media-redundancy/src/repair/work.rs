@@ -175,6 +175,11 @@ impl WorkList {
     fn work(&self, zone: ZoneIndex, exposure: Exposure, kind: RepairWork) -> MoveWork {
         let (row, table) = (self.view.row(zone), self.view.drives());
         let why = match (&row.state, kind) {
+            // One that lacks strips is to end whatever it began for.
+            (
+                RowState::Moving { why: MoveReason::Rebalance, .. },
+                RepairWork::Rebuild | RepairWork::Salvage,
+            ) => MoveReason::Rebuild,
             (RowState::Moving { why, .. }, _) => *why,
             (_, RepairWork::Rebuild | RepairWork::Salvage) => MoveReason::Rebuild,
             (_, RepairWork::Drain) if leaves_drive(table, row) => MoveReason::Drain,
