@@ -26,7 +26,7 @@ use varve_types::ErrorKind;
 
 use crate::condition::{self, DriveConditions};
 use crate::config::Thresholds;
-use crate::drive_changes::DriveRemoval;
+use crate::drive_changes::{DriveRemoval, DriveReplacement};
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
@@ -460,7 +460,14 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
-        self.with_drives(|pool| drive_changes::replace(pool, old, new))
+        Box::pin(async move {
+            // Shards may wait for what takes the place of one that failed.
+            let pool = self.facts.redundancy.pool();
+            let is_failed = pool.is_ok_and(|pool| drive_changes::has_failed(pool, &old));
+            let stored = if is_failed { None } else { Some(self.stored().await?) };
+            let replacement = DriveReplacement { new, stored };
+            self.with_drives(|pool| drive_changes::replace(pool, old, replacement)).await
+        })
     }
 
     fn grow_drive(&self, drive: String, size: GrowDrive) -> AdminFuture<'_, DriveGrowth> {

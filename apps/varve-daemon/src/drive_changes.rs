@@ -178,22 +178,47 @@ pub(crate) fn keep(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'stat
     })
 }
 
+/// What takes the place of a drive.
+pub(crate) struct DriveReplacement {
+    pub(crate) new: AddDrive,
+    /// What the others have to hold; without it that is not looked at.
+    pub(crate) stored: Option<StoredData>,
+}
+
 /// Has a new drive take the place of another one, which goes then.
 pub(crate) fn replace(
     pool: &Arc<RedundantPool>,
     name: String,
-    new: AddDrive,
+    replacement: DriveReplacement,
 ) -> AdminFuture<'static, DriveMoves> {
+    let DriveReplacement { new, stored } = replacement;
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let _adding = pool.changes().begin()?;
         let record = find(&pool, &name)?;
         let old = record.number;
         let new = join(&pool, &new, bytes_of(&record)).await?;
-        change(&pool, Change::Remove { drive: old, successor: Some(new) }).await?;
+        let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
+        let is_failed = record.state == RecordState::Failed;
+        let begun = match check_others(&pool.files().view(), &record, stored.as_ref()) {
+            Err(error) if !is_failed => Err(error),
+            _ => change(&pool, Change::Remove { drive: old, successor: Some(new) }).await,
+        };
+        begun.map_err(|error| joined_in_vain(new, error))?;
         forget_departed(&pool);
         Ok(moves(&pool))
     })
+}
+
+/// Why a drive stays, although another one has joined in its place.
+fn joined_in_vain(new: DriveNumber, error: Error) -> Error {
+    let what = format!("drive {new} has joined and stays, but nothing leaves for it");
+    match error {
+        Error::Backend { kind, message, hint } => {
+            Error::Backend { kind, message: format!("{what}: {message}"), hint }
+        }
+        other => other,
+    }
 }
 
 /// What is moved between drives.
@@ -398,6 +423,11 @@ fn forget_departed(pool: &RedundantPool) {
 /// Whether a drive goes once nothing is on it.
 fn is_to_go(record: &DriveRecord) -> bool {
     record.removal.is_some() && record.state != RecordState::Gone
+}
+
+/// Whether a drive has failed.
+pub(crate) fn has_failed(pool: &RedundantPool, name: &str) -> bool {
+    find(pool, name).is_ok_and(|record| record.state == RecordState::Failed)
 }
 
 /// The one drive that a number, a path or the beginning of an identity means.

@@ -76,6 +76,9 @@ impl WaitFlag {
             crate::output::print(&format!("{what}\n"))?;
         }
         let ended = wait_for_moves(client, leaves.map_or(MoveEnd::Moved, MoveEnd::Left))?;
+        if let Some(drive) = leaves {
+            check_left(client, drive)?;
+        }
         let done = match leaves {
             Some(drive) => format!("nothing is left to move, and drive {drive} has left\n"),
             None => "nothing is left to move\n".to_owned(),
@@ -169,6 +172,16 @@ impl MovedPart {
         let waits = now.moves.iter().find_map(|it| it.waits_for.as_deref());
         let waits = waits.map_or_else(String::new, |what| format!("; waits for {what}"));
         format!("{} zones to move, {rate} written a second{left}{waits}", now.zones)
+    }
+}
+
+/// Fails where a drive is part of the pool that was to leave: somebody had it stay.
+fn check_left(client: &Client, drive: u8) -> Result<()> {
+    let drives = client.get::<DriveList>("/v1/drives")?.value.drives;
+    match drives.iter().any(|it| it.number == Some(drive)) {
+        true => Err(Failure::new(format!("drive {drive} has not left: it was told to stay"))
+            .hint("`varve drive list` shows in which state it is")),
+        false => Ok(()),
     }
 }
 
