@@ -21,7 +21,7 @@ pub const RATE_MIN: u64 = 4 << 20;
 pub const DEBT_SECONDS_MAX: u64 = 30;
 
 /// Part of a second whose bytes are granted at once after a rest.
-const BURST_DIVISOR: u64 = 10;
+const BURST_DIVISOR: u64 = 50;
 
 /// Clients that were not seen for so long do not use a drive.
 const CLIENT_REST_NANOS: u64 = Nanos::seconds(1);

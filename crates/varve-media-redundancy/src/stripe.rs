@@ -79,6 +79,12 @@ impl Stripe {
         Self { geometry, used_bytes, strips, sums: sums.into() }
     }
 
+    /// How many strips it has.
+    #[must_use]
+    pub fn shape(&self) -> StripeShape {
+        self.geometry.shape
+    }
+
     /// Bytes of the segment.
     #[must_use]
     pub fn used_bytes(&self) -> u32 {

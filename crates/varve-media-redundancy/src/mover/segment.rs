@@ -62,6 +62,12 @@ impl RowMove {
     }
 }
 
+/// What a slot holds, whole by the word of its owner, and its strips in the set that it moves to.
+struct WholeSegment {
+    contents: SlotContents,
+    stripe: Stripe,
+}
+
 /// What became of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentEnd {
@@ -100,7 +106,7 @@ impl RepairThread {
             self.note_filled(job.zone, id);
             return Ok(SegmentEnd::Filled);
         }
-        let Some(contents) = self.read_whole(job, id).await? else {
+        let Some(WholeSegment { contents, stripe }) = self.read_whole(job, id).await? else {
             if !self.is_put(job.zone, id) {
                 return Ok(SegmentEnd::NotPut); // MOVER-4
             }
@@ -109,7 +115,6 @@ impl RepairThread {
         self.note_defects(job, id, &contents);
         let Some(at) = job.view.zone_of(id.number) else { return Ok(SegmentEnd::Gone) };
         let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
-        let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
         let targets = job.targets(at.slot);
         let writes = targets.iter().map(|target| self.write_strip(job, id, &stripe, target));
         // All of them end before an error is told: what is under way would be written after the pin is gone.
@@ -155,7 +160,7 @@ impl RepairThread {
     }
 
     /// Contents of a slot that are whole by the word of its owner (MOVER-1).
-    async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<SlotContents>> {
+    async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<WholeSegment>> {
         let reader = self.reader(job.urgency);
         for attempt in 0..ATTEMPTS_MAX {
             let contents = match reader.read_contents(&job.view, id, attempt).await {
@@ -168,22 +173,21 @@ impl RepairThread {
             };
             let bytes_read = contents.bytes.len() as u64;
             self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
+            // Each of these passes over all of it: clients of the thread are served in between.
+            self.reactor.yield_now().await;
             let is_whole = self.contents.is_whole(id, &contents.bytes);
-            if (is_whole && self.has_sums(job, &contents)) || planted(Bug::MovedUnverified) {
-                return Ok(Some(contents));
+            if !is_whole && !planted(Bug::MovedUnverified) {
+                continue;
+            }
+            self.reactor.yield_now().await;
+            let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
+            let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
+            self.reactor.yield_now().await;
+            if has_sums(&stripe, &contents) || planted(Bug::MovedUnverified) {
+                return Ok(Some(WholeSegment { contents, stripe }));
             }
         }
         Ok(None)
-    }
-
-    /// Whether the strips that follow from contents are those that their labels tell of: some of them stay where they
-    /// are, and are to fit those that are written.
-    fn has_sums(&self, job: &RowMove, contents: &SlotContents) -> bool {
-        let shape = job.view.class_of(&job.to).shape;
-        let Some(put) = contents.put.as_ref().filter(|put| put.shape == shape) else { return true };
-        let geometry = job.view.drives().geometry(shape);
-        let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
-        stripe.sums() == &*put.strip_checksums
     }
 
     /// Writes a strip, durably, and reads it back (MOVER-3).
@@ -342,6 +346,13 @@ impl RepairThread {
             reason: "this thread has not opened it".to_owned(),
         })
     }
+}
+
+/// Whether the strips that follow from contents are those that their labels tell of: some of them stay where they are,
+/// and are to fit those that are written.
+fn has_sums(stripe: &Stripe, contents: &SlotContents) -> bool {
+    let put = contents.put.as_ref().filter(|put| put.shape == stripe.shape());
+    put.is_none_or(|put| stripe.sums() == &*put.strip_checksums)
 }
 
 /// Whether a place has a label, whatever its strip is.
