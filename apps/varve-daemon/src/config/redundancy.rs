@@ -43,7 +43,7 @@ impl Default for RedundancySettings {
             drive_patience_s: 10,
             journal_patience_ms: 300,
             missing_wait_s: 30,
-            repair_percent: 40,
+            repair_percent: 30,
             rebalances: true,
             hedge_percent: HEDGE_PERCENT.into(),
             scrub_days: 14,

@@ -228,8 +228,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "repair.percent",
         flag: None,
         form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
-        default: "40",
-        reason: "How much of what a drive does goes to rebuilding and moving data while clients use it; a scrub gets half of that, zones that survive no other loss get 90 percent. \
+        default: "30",
+        reason: "How much of what a drive does goes to rebuilding and moving data while clients use it; drives on one device share it. A scrub gets half of that, zones that survive no other loss get 90 percent. \
                  Without clients it is all, and always at least 4 MiB a second.",
         apply: |settings, value| settings.redundancy.repair_percent = value.count32(),
     },
