@@ -116,7 +116,7 @@ class VarveEc(VarveMirror):
 
     name = "varve-ec-4+2"
     title = "Varve, ec:4+2 on 6 files"
-    protect, files, file_share = "ec:4+2", 6, 0.5
+    protect, files, file_share = "ec:4+2", 6, 0.75
 
 
 class VarveS3(S3Peer):

@@ -470,6 +470,7 @@ pub struct DriveHandles {
     drives: RefCell<BTreeMap<DriveNumber, Rc<DriveHandle>>>,
     repair: RefCell<Option<Arc<RepairControl>>>,
     hedging: Hedging,
+    partial_stripes: Cell<u64>,
     limits: RefCell<ReadLimits>,
 }
 
@@ -511,6 +512,7 @@ impl DriveHandles {
             drives: RefCell::default(),
             repair: RefCell::default(),
             hedging: Hedging::default(),
+            partial_stripes: Cell::new(0),
             limits: RefCell::default(),
         })
     }
@@ -524,6 +526,16 @@ impl DriveHandles {
     #[must_use]
     pub fn read_counts(&self) -> ReadCounts {
         self.hedging.counts()
+    }
+
+    /// Writes of a part of a segment's strips: as drives had failed, or a put was cut off.
+    #[must_use]
+    pub fn partial_stripes(&self) -> u64 {
+        self.partial_stripes.get()
+    }
+
+    pub(crate) fn note_partial_stripe(&self) {
+        add_one(&self.partial_stripes);
     }
 
     pub(crate) const fn hedging(&self) -> &Hedging {

@@ -3,7 +3,7 @@
 use varve_access_admin::MetricKind::{self, Counter, Gauge};
 use varve_dispatch::ShardStats;
 use varve_media::{CacheStats, DiskOperation, DiskStats};
-use varve_media_redundancy::ReadCounts;
+use varve_media_redundancy::DriveHandles;
 
 use crate::stack::ShardMetric;
 
@@ -205,10 +205,16 @@ pub(super) fn of_media(disks: &DiskStats) -> Vec<ShardMetric> {
     metrics.collect()
 }
 
-/// Reads that other strips than the one with the bytes answered.
-pub(super) fn of_redundancy(reads: ReadCounts) -> Vec<ShardMetric> {
+/// Reads that other strips than the one with the bytes answered, and writes of a part of the strips.
+pub(super) fn of_redundancy(drives: &DriveHandles) -> Vec<ShardMetric> {
     let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
+    let reads = drives.read_counts();
     vec![
+        counter(
+            "varve_redundancy_partial_stripe_writes_total",
+            "Writes of a part of a segment's strips, as drives had failed or a put was cut off. All others write whole stripes, and none reads before it writes.",
+            drives.partial_stripes(),
+        ),
         counter(
             "varve_redundancy_hedged_reads_total",
             "Reads that were made a second time from other drives, as a drive was late.",

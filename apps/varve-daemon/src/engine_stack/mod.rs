@@ -274,7 +274,7 @@ impl ShardStack for EngineStack {
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
-                .chain(self.drives.iter().flat_map(|it| metrics::of_redundancy(it.read_counts())))
+                .chain(self.drives.iter().flat_map(|it| metrics::of_redundancy(it)))
                 .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),

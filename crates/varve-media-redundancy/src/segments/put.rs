@@ -180,6 +180,9 @@ impl StripeWriter {
         let lacking = set.places.iter().filter(|place| !is_readable(now.drives(), place.drive));
         let lacking: Vec<LeftOutStrip> =
             lacking.map(|place| LeftOutStrip { zone, place: *place }).collect();
+        if !lacking.is_empty() || locations.len() < set.places.len() {
+            self.handles.note_partial_stripe();
+        }
         let (present, needed) = (set.places.len() - lacking.len(), view.class_of(set).shape.data());
         self.note_left_out(lacking);
         if present < usize::from(needed) {

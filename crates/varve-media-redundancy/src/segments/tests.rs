@@ -122,6 +122,7 @@ fn a_drive_that_fails_during_a_put_is_in_the_table_first() {
         let mut drives = pool(4, data, parity);
         drives.put(id(0, 1), &noise(1, SEGMENT)).unwrap();
         let failing = drives.strips(0)[0];
+        assert_eq!(drives.handles.partial_stripes(), 0);
         drives.medium_of(&failing).fail_writes(true);
         let result = drives.put(id(1, 1), &noise(2, SEGMENT));
         let view = drives.tables.view();
@@ -135,6 +136,7 @@ fn a_drive_that_fails_during_a_put_is_in_the_table_first() {
         assert_eq!(*drives.get(id(1, 1), 0, SEGMENT).unwrap(), *noise(2, SEGMENT));
         let left_out = drives.segments.take_left_out();
         assert!(left_out.iter().any(|strip| strip.place == failing.place), "STRIPE-2");
+        assert_eq!(drives.handles.partial_stripes(), 1);
     }
 }
 
