@@ -81,13 +81,16 @@ class VarveNone(Varve):
     name = "varve-none"
     title = "Varve, one file, none"
 
+    def __init__(self, site):
+        super().__init__(site, drive_bytes=4 * site.volume_bytes)
+
 
 class VarveMirror(Varve):
     """Two copies on three files of the same disk."""
 
     name = "varve-mirror-2"
     title = "Varve, mirror:2 on 3 files"
-    protect, files, file_share = "mirror:2", 3, 2.0  # Of the volume's size each, so that all pools are as full.
+    protect, files, file_share = "mirror:2", 3, 4.0  # Of the volume's size each, so that all pools are as full: a quarter.
 
     def start_empty(self):
         os.makedirs(self.directory)
@@ -116,7 +119,7 @@ class VarveEc(VarveMirror):
 
     name = "varve-ec-4+2"
     title = "Varve, ec:4+2 on 6 files"
-    protect, files, file_share = "ec:4+2", 6, 0.75
+    protect, files, file_share = "ec:4+2", 6, 1.1
 
 
 class VarveS3(S3Peer):
