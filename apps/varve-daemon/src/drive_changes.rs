@@ -570,7 +570,7 @@ fn of_media(error: &varve_media::Error) -> Error {
             Some("something is on it: choose another drive, or clear this one first".to_owned())
         }
         Media::InUse { .. } => Some(
-            "see which process has it, or whether it is a drive of this pool already".to_owned(),
+            "see which process has it; a drive of this pool that failed is held until the daemon ends: end it, clear the drive, and start again".to_owned(),
         ),
         Media::TooSmall { need, .. } => Some(format!("it needs at least {}", ByteCount(*need))),
         Media::TooFewDrives { .. } => {
