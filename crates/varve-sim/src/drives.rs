@@ -281,6 +281,11 @@ impl RedundantMedia {
         self.lost.borrow().contains(&index)
     }
 
+    /// Whether a drive cannot be found, lost or unplugged for this start.
+    pub(crate) fn is_absent(&self, index: usize) -> bool {
+        self.drives.get(index).is_some_and(|it| it.condition() == DriveCondition::Absent)
+    }
+
     /// Whether no drive is there that was there all the time.
     pub(crate) fn are_all_lost(&self) -> bool {
         self.lost.borrow().len() == self.drives.len()

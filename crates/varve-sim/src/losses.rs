@@ -30,6 +30,9 @@ async fn lose_drives(world: &World, reactor: &Reactor, rng: &mut Rng) {
         reactor.sleep(if is_early { 0 } else { rng.below(1500 * unit) }).await;
         let is_next = if media.spare() > 0 { rng.chance(1, 3) } else { rng.chance(1, 40) };
         let Some(index) = media.draw_sound(rng).filter(|_| is_next) else { continue };
+        if media.is_absent(index) {
+            continue; // One that is unplugged for this start would be there again.
+        }
         if media.is_last_sound() && world.shards.borrow().is_empty() {
             continue; // Whoever goes on then does so with drives of long ago.
         }

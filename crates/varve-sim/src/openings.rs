@@ -112,7 +112,7 @@ fn is_refused_rightly(
         Error::HistorySplit { .. } => verdict == OpeningVerdict::IsSplit,
         // What cannot be looked at is reported as it is, and so is what each drive answers where none has a table.
         Error::Open { .. } => found.has_unknown,
-        Error::NoPool { .. } | Error::Io { .. } => found.newest.is_empty(),
+        Error::NoPool { .. } | Error::Io { .. } | Error::Corrupt { .. } => found.newest.is_empty(),
         _ => false,
     }
 }
