@@ -199,11 +199,11 @@ pub(crate) fn replace(
         let old = record.number;
         let new = join(&pool, &new, bytes_of(&record)).await?;
         let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
-        let is_failed = record.state == RecordState::Failed;
-        let begun = match check_others(&pool.files().view(), &record, stored.as_ref()) {
-            Err(error) if !is_failed => Err(error),
-            _ => change(&pool, Change::Remove { drive: old, successor: Some(new) }).await,
-        };
+        if record.state != RecordState::Failed {
+            check_others(&pool.files().view(), &record, stored.as_ref())
+                .map_err(|error| joined_in_vain(new, error))?;
+        }
+        let begun = change(&pool, Change::Remove { drive: old, successor: Some(new) }).await;
         begun.map_err(|error| joined_in_vain(new, error))?;
         forget_departed(&pool);
         Ok(moves(&pool))

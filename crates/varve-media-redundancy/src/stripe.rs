@@ -79,7 +79,7 @@ impl Stripe {
         Self { geometry, used_bytes, strips, sums: sums.into() }
     }
 
-    /// How many strips it has.
+    /// How many strips of data and parity it has.
     #[must_use]
     pub fn shape(&self) -> StripeShape {
         self.geometry.shape

@@ -114,7 +114,6 @@ impl RepairThread {
         };
         self.note_defects(job, id, &contents);
         let Some(at) = job.view.zone_of(id.number) else { return Ok(SegmentEnd::Gone) };
-        let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
         let targets = job.targets(at.slot);
         let writes = targets.iter().map(|target| self.write_strip(job, id, &stripe, target));
         // All of them end before an error is told: what is under way would be written after the pin is gone.
@@ -125,7 +124,7 @@ impl RepairThread {
         ends.into_iter().collect::<Result<()>>()?;
         self.media.segments.mark_filled(id);
         self.note_filled(job.zone, id);
-        if targets.len() == geometry.shape.strips() {
+        if targets.len() == stripe.shape().strips() {
             self.unverified.borrow_mut().verify(id);
         }
         let counts = RepairCounts { segments_moved: 1, ..RepairCounts::default() };
