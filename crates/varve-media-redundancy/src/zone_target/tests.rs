@@ -110,6 +110,15 @@ fn a_drive_that_leaves_takes_its_zones_along() {
 }
 
 #[test]
+fn zones_that_a_drive_took_along_are_asked_for_after_its_strips_moved() {
+    let mut pool = TestPool::with_rooms(&[40, 40, 40], MIRROR);
+    let zones = pool.promised();
+    pool.place_up_to(zones / 2);
+    let expected = ZoneTarget { zones, is_pressing: true };
+    assert_eq!(target(&pool, zones + 5, 0), expected, "no row has to move");
+}
+
+#[test]
 fn nothing_grows_while_rows_must_move() {
     let mut pool = TestPool::with_rooms(&[40, 40, 40], MIRROR);
     let zones = pool.promised();
