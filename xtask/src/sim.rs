@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::ci::target_directory;
-use crate::step::{self, StageRunner};
+use crate::step::{self, StageRunner, TestCounts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 18] = [
@@ -138,7 +138,11 @@ pub(crate) fn fresh_seeds(stages: &mut StageRunner) -> Result<()> {
         let mut command = stages.command(&program);
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
         command.args(["--threads", &threads(), "--kind", kind]);
-        stages.run("fresh seeds of the simulator", &mut command)?;
+        if !stages.run("fresh seeds of the simulator", &mut command)? {
+            // Named once more at the end, where the beginning of the output may be gone.
+            let seeds = format!("--kind {kind}, seeds {first} to {}", first + seeds - 1);
+            stages.add(TestCounts { failures: vec![seeds], ..TestCounts::default() });
+        }
     }
     Ok(())
 }

@@ -284,7 +284,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
         Error::DriveSet { .. } | Error::OtherPool { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
         Error::NoPool { .. } => {
-            failure.hint("see whether the drive is the right one and its contents are mounted")
+            failure.hint("connect it, or see whether it is the right one and its contents are mounted")
         }
         Error::FileMissing { .. } => {
             failure.hint("put it back where it was, or restore the drive from a copy: no pool opens without it, and no other file can stand in for it")

@@ -535,7 +535,7 @@ fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -
     }
     let table = survey.view().drives();
     let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let missing = format!("not all drives of the pool are named: {names} are missing");
+    let missing = format!("not all drives of the pool are named: missing are {names}");
     let (epoch, since_unix_ms) = (table.epoch.0, since_unix_ms(table));
     Err(Error::DegradedOpening { missing, epoch, since_unix_ms })
 }

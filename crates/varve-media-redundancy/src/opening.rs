@@ -201,7 +201,10 @@ impl Survey {
     fn uncertain(&self) -> Error {
         let table = self.table();
         let names = self.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let mut missing = format!("drives that are missing: {names} of {}", self.readable_count());
+        let mut missing = match self.missing.len() {
+            1 => format!("of {} drives, drive {names} is missing", self.readable_count()),
+            _ => format!("of {} drives, drives {names} are missing", self.readable_count()),
+        };
         let reasons: Vec<_> = self.unusable.iter().map(|it| it.reason.as_str()).collect();
         if !reasons.is_empty() {
             missing += &format!(" ({})", reasons.join("; "));

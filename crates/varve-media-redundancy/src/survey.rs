@@ -176,12 +176,15 @@ impl PresentDrive {
 #[derive(Default)]
 struct Look {
     present: Vec<PresentDrive>,
+    /// Paths where nothing is.
+    absent: Vec<String>,
     failures: LookFailures,
 }
 
 impl Look {
     fn no_table(self) -> Error {
-        let paths: Vec<_> = self.present.iter().map(|it| it.found.path.clone()).collect();
+        let mut paths: Vec<_> = self.present.iter().map(|it| it.found.path.clone()).collect();
+        paths.extend(self.absent);
         self.failures.first(|| Error::NoPool { path: paths.join(", ") })
     }
 }
@@ -244,7 +247,10 @@ async fn look_at_all(
     let mut pool = options.pool;
     for candidate in candidates {
         match candidate {
-            Candidate::Absent { path } => tracing::warn!(path, "a drive is not there"),
+            Candidate::Absent { path } => {
+                tracing::warn!(path, "a drive is not there");
+                look.absent.push(path);
+            }
             Candidate::Failed { path, error } => look.failures.note(&path, None, error),
             Candidate::Found(drive) => {
                 let of = *pool.get_or_insert(drive.superblock.pool);
@@ -338,7 +344,7 @@ struct DriveSet {
 
 fn sort_drives(reactor: &Reactor, table: &DriveTable, look: Look) -> Result<DriveSet> {
     let handles = DriveHandles::new(reactor);
-    let Look { present, mut failures } = look;
+    let Look { present, mut failures, .. } = look;
     let (mut drives, mut stale) = (Vec::new(), Vec::new());
     for PresentDrive { found, handle, tables } in present {
         let id = DriveId(found.superblock.drive_id);
