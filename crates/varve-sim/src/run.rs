@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use varve_logstore::format::frame::{FRAME_ALIGN, FrameHeader};
+use varve_logstore::lane::FRAMES_IN_FLIGHT_MAX;
 use varve_media::{DriveSpec, SimMedium, is_whole_side};
 use varve_reactor::{Nanos, Progress, SimLoop};
 use varve_stdx::Rng;
@@ -464,13 +466,25 @@ fn lose_lanes(world: &World, copy: Option<&[MediaPart]>) {
     let MediaPart { medium, start } = world.media.lane(shard);
     let (middle, end) = (start + config.lane_bytes / 2, start + config.lane_bytes);
     match (config.seed % 3, copy) {
-        (0, _) => medium.erase(*start..middle),
+        (0, _) if shows_half_lost(medium, *start..middle, end) => medium.erase(*start..middle),
         (1, Some(copy)) => {
             let copy = &copy[usize::from(shard.0)];
             medium.transplant(*start..end, &copy.medium, copy.start);
         }
         _ => medium.erase(*start..end),
     }
+}
+
+/// Whether frames behind the first half of a lane tell that it is lost, if they follow what it holds. Few of them may
+/// have been under way at the cut, as far as anybody can tell, with those before them not written yet (LANE-READER-2).
+fn shows_half_lost(medium: &SimMedium, first: Range<u64>, end: u64) -> bool {
+    let newest = |half: Range<u64>| {
+        let bytes = medium.visible(half);
+        let headers = bytes.chunks(FRAME_ALIGN as usize).map(FrameHeader::decode);
+        headers.filter_map(Result::ok).map(|header| header.frame_seq).max().unwrap_or(0)
+    };
+    let (before, behind) = (newest(first.clone()), newest(first.end..end));
+    behind < before || behind - before > FRAMES_IN_FLIGHT_MAX as u64
 }
 
 /// Inverts bits of what there is several times, on one side of roots and in two copies of the superblock at most: none
