@@ -112,6 +112,9 @@ impl Shard {
             if !has_empty && !self.is_grown() && self.lease_zone().await? {
                 continue;
             }
+            if self.look_before_copy_goes().await {
+                continue;
+            }
             let reserve = self.reserve_of(writer);
             {
                 let mut space = self.space.borrow_mut();

@@ -10,7 +10,8 @@
 //!     for. A root may name a copy that has been overwritten since.
 //! COPIES-2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's
 //!     need (`Space`). Nobody waits long for one, so that a drive that hangs holds up what lies on it alone; and one
-//!     whose write fails closes nothing.
+//!     whose write fails closes nothing. Before a writer gets a copy at which nobody looked since the shard was opened,
+//!     its original is read: those of damaged ones go last.
 //! COPIES-3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has
 //!     two copies elsewhere.
 //! COPIES-4. Media that keep several copies themselves get none from here. What they had to read in another way is
@@ -20,7 +21,7 @@ mod state;
 
 use std::rc::Rc;
 
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use varve_logstore::chain_reader::{
     decode_summary, read_summary, read_units, read_whole, summary_within, unit_bytes, unit_is_whole,
 };
@@ -344,6 +345,25 @@ impl Shard {
             self.copy_again(id).await;
         }
         Ok(())
+    }
+
+    /// Reads what a writer would take the copy of, where nobody did yet: the copy goes if that is whole, and is kept if
+    /// not, or if it does not answer (COPIES-2). Returns whether there was one.
+    pub(crate) async fn look_before_copy_goes(&self) -> bool {
+        let next = self.space.borrow().to_look_at();
+        let Some(id) = next else { return false };
+        let Some(_pin) = self.pin(id) else { return false };
+        let read = Box::pin(self.read_whole(id, id));
+        let is_whole = match select(read, Box::pin(self.reactor.sleep(PATIENCE_NS))).await {
+            Either::Left((read, _)) => read.is_some(),
+            Either::Right(_) => false,
+        };
+        if is_whole {
+            self.space.borrow_mut().drop_copy(id.number);
+        } else {
+            self.note_damaged(id, "it cannot be read as a whole");
+        }
+        true
     }
 
     /// Counts what has one copy only, at the end of a checkpoint.

@@ -4,7 +4,8 @@
 //!     one is free.
 //! SPACE-COPIES-2. While a copy is being written, no writer gets its segment.
 //! SPACE-COPIES-3. A copy goes with its original, and when either segment gets other contents.
-//! SPACE-COPIES-4. Writers get the copy of a damaged original last of all.
+//! SPACE-COPIES-4. Writers get the copy of a damaged original last of all, and that of one at which nobody looked since
+//!     the shard was opened after the others.
 //! SPACE-COPIES-5. Nothing here is proof: a reader compares a unit of a copy with the checksum under which it looks for
 //!     the unit.
 
@@ -82,11 +83,17 @@ impl Copies {
         true
     }
 
-    /// Gives a copy up for a writer (SPACE-COPIES-1, SPACE-COPIES-4).
+    /// Gives a copy up for a writer (SPACE-COPIES-1).
     pub(super) fn give_up(&mut self) -> Option<SegmentNumber> {
-        let unneeded = self.of.iter().find(|(_, copy)| !copy.is_needed);
-        let of = *unneeded.or_else(|| self.of.iter().next())?.0;
+        let (of, _) = self.next_given_up()?;
         self.remove_of(of)
+    }
+
+    /// The copy that writers get next, and of what it is one (SPACE-COPIES-4).
+    fn next_given_up(&self) -> Option<(SegmentNumber, Copy)> {
+        let last_of_all = |copy: &Copy| (copy.is_needed, !copy.is_checked);
+        let next = self.of.iter().min_by_key(|(_, copy)| last_of_all(copy));
+        next.map(|(of, copy)| (*of, *copy))
     }
 }
 
@@ -148,6 +155,18 @@ impl Space {
         } else {
             self.make_free(slot);
         }
+    }
+
+    /// What is to be looked at before a writer gets its copy, the next one that writers get: nobody did since the shard
+    /// was opened. `None` where a segment is free without that.
+    #[must_use]
+    pub fn to_look_at(&self) -> Option<SegmentId> {
+        if self.has_empty() {
+            return None;
+        }
+        let (of, copy) = self.copies.next_given_up()?;
+        let usage = self.used.get(&of).filter(|_| !copy.is_checked && !copy.is_needed)?;
+        Some(SegmentId { number: of, generation: usage.generation })
     }
 
     /// Whether a segment is free in which no copy is.
@@ -298,6 +317,26 @@ mod tests {
         assert_eq!(space.reserve(), Some(slot));
         assert_eq!((space.reserve(), space.copy_of(ORIGINAL.number)), (None, None));
         assert_eq!((space.copies(), space.uncopied()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn an_original_is_looked_at_before_its_copy_goes() {
+        let (mut space, slot) = with_copy();
+        let opened_again = |space: &mut Space| {
+            let copy = space.copies.of.get_mut(&ORIGINAL.number).unwrap();
+            (copy.is_checked, copy.is_needed) = (false, false);
+        };
+        opened_again(&mut space);
+        assert_eq!(space.to_look_at(), None, "others are free");
+        for _ in 1..5 {
+            space.reserve();
+        }
+        assert_eq!(space.to_look_at(), Some(ORIGINAL));
+        assert!(space.need_copy(ORIGINAL.number));
+        assert_eq!(space.to_look_at(), None, "it is damaged");
+        opened_again(&mut space);
+        space.copy_is_whole(ORIGINAL.number);
+        assert_eq!((space.to_look_at(), space.reserve()), (None, Some(slot)));
     }
 
     #[test]
