@@ -7,6 +7,7 @@
 //! of making a new pool beside the old one. Its drives are known by their superblocks; paths are where they were seen
 //! last.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -216,6 +217,7 @@ impl Drives {
         if paths.is_empty() {
             paths.push(absolute(&settings.data.join(EMBEDDED_DRIVE))?);
         }
+        check_given_once(&paths)?;
         if let Some(found) = drive_search::pool_at(&paths)? {
             check_found_sizes(settings, &paths, &found)?;
             let is_redundant = found.drives.iter().any(|(_, it)| it.redundant.is_some());
@@ -305,6 +307,17 @@ fn no_drive_of(path: &Path, pool: PoolId) -> Failure {
         .hint(ONLY_OWN_DRIVES)
 }
 
+/// Refuses a drive that is named twice, by whatever path.
+fn check_given_once(paths: &[PathBuf]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    let of = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    match paths.iter().find(|path| !seen.insert(of(path))) {
+        None => Ok(()),
+        Some(path) => Err(Failure::misuse(format!("{} is given twice", path.display()))
+            .hint("name each drive once with --drive")),
+    }
+}
+
 /// The path made absolute, so that a start from elsewhere finds it.
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
@@ -339,7 +352,10 @@ fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Res
             Some(size.0)
         }
         None if is_block_device(&path) => None,
-        None => Some(embedded_bytes(&settings.data)?),
+        None => match file_bytes(&path) {
+            Some(bytes) => Some(bytes),
+            None => Some(embedded_bytes(&settings.data)?),
+        },
     };
     Ok(DriveEntry { path, size_bytes, file: None, id: None })
 }
@@ -361,6 +377,12 @@ fn warn_of_host(path: &Path, size: ByteCount) {
 pub(super) fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// The size of a file that has one already.
+fn file_bytes(path: &Path) -> Option<u64> {
+    let metadata = fs::metadata(path).ok()?;
+    Some(metadata.len()).filter(|bytes| metadata.is_file() && *bytes > 0)
 }
 
 /// Half of what the file system has free in whole GiB, at most 64 GiB.
@@ -556,6 +578,21 @@ mod tests {
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains("larger than what its file system has free"), "{said}");
         assert!(said.contains("/large"), "{said}");
+    }
+
+    #[test]
+    fn a_drive_is_given_once_and_a_file_keeps_its_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, [0; 8192]).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let new = dir.path().join("new");
+        assert!(check_given_once(&[file.clone(), new.clone()]).is_ok());
+        for twice in [[new.clone(), new.clone()], [file.clone(), link]] {
+            assert!(check_given_once(&twice).unwrap_err().to_string().contains("is given twice"));
+        }
+        let entry = new_drive(&Settings::default(), file, None).unwrap();
+        assert_eq!(entry.size_bytes, Some(8192));
     }
 
     #[test]
