@@ -14,6 +14,8 @@ use crate::cli::Format;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Part of the pause after which Ctrl-C is noticed.
 const TICK: Duration = Duration::from_millis(100);
+/// How long everything that is left may wait without a step, before the command gives up.
+const STUCK: Duration = Duration::from_secs(60);
 /// Exit code of a wait that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -133,7 +135,7 @@ fn outlook(moves: &DriveMoves) -> String {
 /// What is moved, once that has ended; shows how far it is meanwhile.
 pub(crate) fn wait_for_moves(client: &Client, end: MoveEnd) -> Result<ApiAnswer<DriveMoves>> {
     let (progress, began) = (Progress::open_ended(), Instant::now());
-    let mut first = None;
+    let (mut first, mut stuck) = (None, StuckMoves::default());
     let ended = loop {
         let answer = client.get::<DriveMoves>("/v1/moves")?;
         let now = &answer.value;
@@ -147,12 +149,38 @@ pub(crate) fn wait_for_moves(client: &Client, end: MoveEnd) -> Result<ApiAnswer<
             bytes: now.bytes_written.saturating_sub(bytes),
         };
         progress.say(part.describe(now));
+        if let Some(what) = stuck.look(now, part.elapsed) {
+            let why = format!("not waited for any longer: {} zones wait for {what}", now.zones);
+            break Err(Failure::new(why).hint(
+                "they move on by themselves once that is there; `varve drive moves` shows it",
+            ));
+        }
         if !pause(&progress) {
             break Err(interrupted("what is moved is moved on", "varve drive moves"));
         }
     };
     progress.end();
     ended
+}
+
+/// Whether nothing goes on, as everything that is left waits for something.
+#[derive(Default)]
+struct StuckMoves {
+    /// Zones and bytes when something went on last, and when that was.
+    last: (u64, u64),
+    since: Duration,
+}
+
+impl StuckMoves {
+    /// For what all that is left has waited so long that it may be for ever.
+    fn look<'a>(&mut self, now: &'a DriveMoves, elapsed: Duration) -> Option<&'a str> {
+        let is_waiting = now.moves.iter().all(|it| it.waits_for.is_some());
+        if !is_waiting || self.last != (now.zones, now.bytes_written) {
+            (self.last, self.since) = ((now.zones, now.bytes_written), elapsed);
+        }
+        let what = now.moves.first()?.waits_for.as_deref()?;
+        (elapsed - self.since >= STUCK).then_some(what)
+    }
 }
 
 /// What was moved since the wait began.
@@ -217,6 +245,26 @@ mod tests {
         assert!(!MoveEnd::Left(1).is_reached(&now(0, 0, &[1])), "it has not left");
         assert!(MoveEnd::Converted.is_reached(&now(3, 0, &[1])), "others move on");
         assert!(!MoveEnd::Converted.is_reached(&now(3, 1, &[])));
+    }
+
+    #[test]
+    fn a_wait_ends_when_everything_waits_for_long() {
+        let waiting = |zones, what: Option<&str>| {
+            let json = serde_json::json!({
+                "zone": 1, "why": "rebuild", "bytes_done": 0, "bytes_total": 9, "bytes_per_s": 0,
+                "since_unix_ms": 1, "waits_for": what,
+            });
+            let moves = vec![serde_json::from_value(json).unwrap()];
+            DriveMoves { zones, moves, ..DriveMoves::default() }
+        };
+        let room = waiting(3, Some("room"));
+        let mut stuck = StuckMoves::default();
+        assert_eq!(stuck.look(&room, Duration::from_secs(1)), None);
+        assert_eq!(stuck.look(&room, STUCK), None);
+        assert_eq!(stuck.look(&room, STUCK + Duration::from_secs(1)), Some("room"));
+        assert_eq!(stuck.look(&waiting(2, Some("room")), 2 * STUCK), None, "one was moved");
+        assert_eq!(stuck.look(&waiting(2, None), 4 * STUCK), None, "one moves");
+        assert_eq!(stuck.look(&DriveMoves::default(), 9 * STUCK), None, "none was looked at yet");
     }
 
     #[test]

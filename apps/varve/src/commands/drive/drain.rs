@@ -34,7 +34,7 @@ impl DriveDrain {
         }
         let path = format!("/v1/drives/{number}/drain");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &serde_json::json!({}))?;
-        let what = format!("drive {number} is drained");
+        let what = format!("drive {number} is being drained");
         let begun = BegunMove { answer, what: &what, leaves: None };
         self.wait.moves(client, begun, &self.format)
     }
