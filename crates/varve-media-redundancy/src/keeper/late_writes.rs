@@ -8,6 +8,8 @@
 //!     other.
 //! LATE-WRITES-3. Each write that fails is told of once: to who waits for it, or as a late one. One that has ended
 //!     before nobody waits any more is taken in, although nobody has looked at it yet.
+//! LATE-WRITES-4. What waits behind a write that failed fails with it: a drive that does not answer holds up the next
+//!     table for its patience once, however much is late on it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -62,10 +64,18 @@ struct LateState {
 }
 
 /// The writes to a drive, one after the other.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct WriteLane {
     begun: u64,
     ended: u64,
+    /// Of one that failed, until none waits any more (LATE-WRITES-4).
+    failure: Option<Error>,
+}
+
+impl WriteLane {
+    fn under_way(&self) -> u64 {
+        self.begun - self.ended
+    }
 }
 
 /// How a write to a drive ended.
@@ -103,13 +113,16 @@ impl LateWrites {
             let is_left = Rc::clone(&is_left);
             self.state.reactor.spawn_join(async move {
                 state.await_turn(holder.drive.number(), turn).await; // LATE-WRITES-2
-                let result = write_one(which, &holder.drive, &contents).await;
+                let result = match state.failure(holder.drive.number()) {
+                    Some(error) => Err(error), // LATE-WRITES-4
+                    None => write_one(which, &holder.drive, &contents).await,
+                };
                 let outcome =
                     WriteOutcome { drive: holder.drive.number(), counts: holder.counts, result };
                 if is_left.get() {
                     state.note_late(&outcome);
                 }
-                state.end(holder.drive.number());
+                state.end(&outcome);
                 outcome
             })
         });
@@ -146,8 +159,7 @@ impl LateWrites {
 
     /// Whether few enough writes to a drive are under way.
     fn is_short(&self, drive: DriveNumber) -> bool {
-        let lane = self.state.lanes.borrow().get(&drive).copied().unwrap_or_default();
-        lane.begun - lane.ended < LATE_MAX
+        self.state.lanes.borrow().get(&drive).is_none_or(|lane| lane.under_way() < LATE_MAX)
     }
 
     /// Returns when nothing is late any more: it is there, or failed (LATE-WRITES-2).
@@ -156,7 +168,7 @@ impl LateWrites {
             let ended = self.state.ended.notified();
             let is_over = || {
                 let lanes = self.state.lanes.borrow();
-                lanes.values().all(|lane| lane.begun == lane.ended)
+                lanes.values().all(|lane| lane.under_way() == 0)
             };
             if is_over() || planted(Bug::LateOvertaken) {
                 return;
@@ -210,16 +222,24 @@ impl LateState {
     async fn await_turn(&self, drive: DriveNumber, turn: u64) {
         loop {
             let ended = self.ended.notified();
-            let lane = self.lanes.borrow().get(&drive).copied().unwrap_or_default();
-            if lane.ended + 1 == turn {
+            if self.lanes.borrow().get(&drive).is_some_and(|lane| lane.ended + 1 == turn) {
                 return;
             }
             ended.await;
         }
     }
 
-    fn end(&self, drive: DriveNumber) {
-        self.lanes.borrow_mut().entry(drive).or_default().ended += 1;
+    /// Why a write before this one failed.
+    fn failure(&self, drive: DriveNumber) -> Option<Error> {
+        self.lanes.borrow().get(&drive)?.failure.clone()
+    }
+
+    fn end(&self, outcome: &WriteOutcome) {
+        let mut lanes = self.lanes.borrow_mut();
+        let lane = lanes.entry(outcome.drive).or_default();
+        lane.ended += 1;
+        lane.failure = outcome.result.as_ref().err().cloned().filter(|_| lane.under_way() > 0);
+        drop(lanes);
         self.ended.notify_all();
     }
 
@@ -356,7 +376,7 @@ mod tests {
             tables.write(1, 2);
             tables.settle();
             let lanes = tables.late.state.lanes.borrow();
-            lanes.values().all(|lane| lane.begun == lane.ended)
+            lanes.values().all(|lane| lane.under_way() == 0)
         };
         assert!(is_there(), "LATE-WRITES-2");
         plant(Some(Bug::LateOvertaken));
@@ -379,5 +399,21 @@ mod tests {
         // Where nobody else has it, it is waited for, and what failed is told.
         let (failed, _) = tables.write(2, 4);
         assert_eq!(failed.iter().map(|drive| drive.get()).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn what_waits_for_a_drive_that_never_answers_fails_with_the_first() {
+        let mut tables = tables();
+        tables.drives.hang(DriveNumber::new(1).unwrap());
+        for version in 1..5 {
+            assert!(tables.write(version, 2).1 < DELAY);
+        }
+        let before = tables.drives.sim.handle().now();
+        tables.settle();
+        let took = tables.drives.sim.handle().now().since(before);
+        assert_eq!(tables.late.take_failures().unwrap().len(), 4, "LATE-WRITES-3");
+        let (failed, patience) = tables.write(5, 4);
+        assert_eq!(failed.len(), 1);
+        assert!(took <= patience, "LATE-WRITES-4: {took} of {patience}");
     }
 }
