@@ -34,6 +34,9 @@ use crate::zone_target::{ZoneTarget, ZoneUse};
 /// Pause between two looks, and between two questions whether one is due.
 const PAUSE_NANOS: u64 = Nanos::seconds(1);
 
+/// Pauses between two looks where the one before changed nothing: shards may have nothing to give.
+const PAUSES_MAX: u32 = 8;
+
 /// Rows that are emptied before there is another look.
 const ROWS_AT_ONCE: usize = 256;
 
@@ -95,8 +98,10 @@ impl Drop for PoolSizer {
 
 impl SizerState {
     async fn run(&self) {
+        let mut pauses = 1;
         while !self.is_over() {
             let (view, waiting) = (self.tables.view(), self.control.rows_without_room());
+            let before = self.root.zones();
             let is_busy = match self.look(&view, waiting).await {
                 Ok(is_busy) => is_busy,
                 Err(error) => {
@@ -104,11 +109,18 @@ impl SizerState {
                     true
                 }
             };
-            self.pause(None).await;
             let is_same = || {
                 Arc::ptr_eq(&view, &self.tables.view())
                     && self.control.rows_without_room() == waiting
             };
+            let is_stuck = is_busy && is_same() && self.root.zones() == before;
+            pauses = if is_stuck { PAUSES_MAX.min(2 * pauses) } else { 1 };
+            self.pause(None).await;
+            for _ in 1..pauses {
+                if is_same() {
+                    self.pause(None).await;
+                }
+            }
             while !is_busy && is_same() && !self.is_over() {
                 self.pause(Some(self.tables.changed())).await;
             }

@@ -56,8 +56,10 @@ impl ZoneTarget {
             return Self { zones, is_pressing: true };
         }
         if promised <= usage.zones {
-            // Also when nothing moves any more: rows may have moved sooner than shards gave their zones back.
-            return Self { zones: promised, is_pressing: promised < usage.zones };
+            // Also when nothing moves any more: rows may have moved sooner than shards gave their zones back. Without
+            // parity nothing is rebuilt, so nothing needs the room.
+            let is_pressing = promised < usage.zones && (!is_settled || shape.parity() > 0);
+            return Self { zones: promised, is_pressing };
         }
         if !is_settled {
             return stays; // ZONE-TARGET-1

@@ -5,7 +5,7 @@ use crate::class::{MediumKind, MediumKinds};
 use crate::format::StripPlace;
 use crate::format::tests::samples::{class_id, drive_number};
 use crate::plan::{PlaceRequest, choose};
-use crate::test_pool::{MIRROR, STRIPED, TestPool, class_of, set_of};
+use crate::test_pool::{MIRROR, NONE, STRIPED, TestPool, class_of, set_of};
 
 fn target(pool: &TestPool, zones: u32, waiting: u32) -> ZoneTarget {
     let is_withdrawn = |zone: ZoneIndex| zone.0 >= zones;
@@ -116,6 +116,10 @@ fn zones_that_a_drive_took_along_are_asked_for_after_its_strips_moved() {
     pool.place_up_to(zones / 2);
     let expected = ZoneTarget { zones, is_pressing: true };
     assert_eq!(target(&pool, zones + 5, 0), expected, "no row has to move");
+    let pool = TestPool::with_rooms(&[40, 40, 40], NONE);
+    let zones = pool.promised();
+    let expected = ZoneTarget { zones, is_pressing: false };
+    assert_eq!(target(&pool, zones + 5, 0), expected, "nothing would be rebuilt");
 }
 
 #[test]
