@@ -348,7 +348,7 @@ impl Shard {
     }
 
     /// Reads what a writer would take the copy of, where nobody did yet: the copy goes if that is whole, and is kept if
-    /// not, or if it does not answer (COPIES-2). Returns whether there was one.
+    /// not (COPIES-2). Returns whether that is known now.
     pub(crate) async fn look_before_copy_goes(&self) -> bool {
         let next = self.space.borrow().to_look_at();
         let Some(id) = next else { return false };
@@ -356,7 +356,7 @@ impl Shard {
         let read = Box::pin(self.read_whole(id, id));
         let is_whole = match select(read, Box::pin(self.reactor.sleep(PATIENCE_NS))).await {
             Either::Left((read, _)) => read.is_some(),
-            Either::Right(_) => false,
+            Either::Right(_) => return false,
         };
         if is_whole {
             self.space.borrow_mut().drop_copy(id.number);
