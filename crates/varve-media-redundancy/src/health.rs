@@ -235,10 +235,12 @@ impl HealthReason {
                 HealthState::Lost
             }
             Self::ShardSilent { .. } => HealthState::Unknown,
-            Self::ZonesExposed { .. } | Self::JournalCopies { .. } | Self::RootsExposed { .. } => {
-                HealthState::AtRisk
-            }
-            Self::RootsMissing { .. }
+            Self::ZonesExposed { .. }
+            | Self::JournalCopies { copies: ..=1, .. }
+            | Self::RootsExposed { copies: ..=1, .. } => HealthState::AtRisk,
+            Self::JournalCopies { .. }
+            | Self::RootsExposed { .. }
+            | Self::RootsMissing { .. }
             | Self::ZonesDegraded { .. }
             | Self::Unconverted { .. }
             | Self::DriveFailed { .. }
@@ -572,6 +574,9 @@ fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
 }
 
 fn survives(facts: &HealthFacts<'_>) -> Option<u8> {
+    if facts.shards.iter().any(|shard| shard.damaged > 0 || shard.unreadable > 0) {
+        return None; // Less than their zones: how much less, nobody counted.
+    }
     let zones = facts.queue.exposed().next().map(|zones| zones.exposure);
     let journals = shards(facts).into_iter().map(|shard| journal_copies(facts, shard)).min();
     let roots = root_drives(facts).filter(|it| facts.root_drives.contains(&it.number)).count();
