@@ -293,7 +293,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
             failure.hint("for a new pool, give the drive more room, or make journal.lane_size smaller; a drive of a pool was cut short: give it back its size")
         }
         Error::DegradedOpening { .. } => {
-            failure.hint("connect another drive of the pool, or start with --degraded to go on from these: what the others have later is lost then")
+            failure.hint("connect another drive of the pool. Until then `varve serve --read-only` shows what is there and changes nothing; --degraded goes on from it, and what the others have later is lost")
         }
         Error::TooFewDrives { .. } | Error::ReadOnly => {
             failure.hint("connect more of its drives: nothing was written to those that are there. What can be read without the others is served with --read-only, and copied by `varve salvage`")

@@ -40,7 +40,7 @@ use crate::ids::{DriveId, DriveNumber, HistoryId, UNIT_BYTES};
 use crate::joined_files::{FilesOpener, PoolDrives, ThreadDrives};
 use crate::journal::JournalPatience;
 use crate::keeper::Keeper;
-use crate::opening::{Opening, TableAge};
+use crate::opening::{Opening, TableAge, are_missing};
 use crate::places::{FailedPlace, blame, identify, is_absent, open_all, silent};
 use crate::pool::RedundantThread;
 use crate::repair::RepairControl;
@@ -534,8 +534,7 @@ fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -
         return Ok(());
     }
     let table = survey.view().drives();
-    let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let missing = format!("not all drives of the pool are named: missing are {names}");
+    let missing = format!("not all drives of the pool are named: {}", are_missing(missing));
     let (epoch, since_unix_ms) = (table.epoch.0, since_unix_ms(table));
     Err(Error::DegradedOpening { missing, epoch, since_unix_ms })
 }

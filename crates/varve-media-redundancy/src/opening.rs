@@ -200,11 +200,8 @@ impl Survey {
 
     fn uncertain(&self) -> Error {
         let table = self.table();
-        let names = self.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let mut missing = match self.missing.len() {
-            1 => format!("of {} drives, drive {names} is missing", self.readable_count()),
-            _ => format!("of {} drives, drives {names} are missing", self.readable_count()),
-        };
+        let missing = are_missing(&self.missing);
+        let mut missing = format!("of {} drives, {missing}", self.readable_count());
         let reasons: Vec<_> = self.unusable.iter().map(|it| it.reason.as_str()).collect();
         if !reasons.is_empty() {
             missing += &format!(" ({})", reasons.join("; "));
@@ -315,6 +312,17 @@ impl Survey {
             handles,
             versions,
             patience_nanos,
+        }
+    }
+}
+
+/// That drives are missing, in words.
+pub(crate) fn are_missing(drives: &[DriveNumber]) -> String {
+    match drives {
+        [drive] => format!("drive {drive} is missing"),
+        _ => {
+            let names: Vec<_> = drives.iter().map(ToString::to_string).collect();
+            format!("drives {} are missing", names.join(", "))
         }
     }
 }
