@@ -112,10 +112,11 @@ impl Shard {
             if !has_empty && !self.is_grown() && self.lease_zone().await? {
                 continue;
             }
-            if self.look_before_copy_goes().await {
+            let reserve = self.reserve_of(writer);
+            let may_take = self.space.borrow().free_count() > reserve;
+            if may_take && self.look_before_copy_goes().await {
                 continue;
             }
-            let reserve = self.reserve_of(writer);
             {
                 let mut space = self.space.borrow_mut();
                 if space.free_count() > reserve
