@@ -235,6 +235,16 @@ fn only_copies_that_have_the_tail_of_a_journal_count() {
 }
 
 #[test]
+fn copies_that_survive_another_loss_are_no_risk_yet() {
+    let shard = ShardId(0);
+    for (copies, expected) in [(1, HealthState::AtRisk), (2, HealthState::Attention)] {
+        let journal = HealthReason::JournalCopies { shard, copies, needed: 3 };
+        let roots = HealthReason::RootsExposed { copies, needed: 3 };
+        assert_eq!([journal.state(), roots.state()], [expected; 2], "{copies} of 3");
+    }
+}
+
+#[test]
 fn a_former_copy_on_a_failed_drive_does_not_count() {
     let mut health = HealthPool::new();
     let copies = [copy(1, 0, None), copy(2, 8192, None), copy(3, 0, Some(8192))];
@@ -372,7 +382,8 @@ fn what_reads_met_is_no_more_ok() {
     assert_eq!(health.report().reasons, [HealthReason::SegmentsSuspect { segments: 2 }]);
     (health.suspects, health.shards[1].damaged) = (0, 3);
     let damaged = HealthReason::SegmentsDamaged { shard: ShardId(1), segments: 3 };
-    assert_eq!(health.report().reasons, [damaged]);
+    let report = health.report();
+    assert_eq!((report.reasons, report.survives), (vec![damaged], None), "nobody counted");
     assert_eq!(health.report().state(), HealthState::Attention);
 }
 
