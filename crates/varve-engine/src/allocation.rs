@@ -114,7 +114,7 @@ impl Shard {
             }
             let reserve = self.reserve_of(writer);
             let may_take = self.space.borrow().free_count() > reserve;
-            if may_take && self.look_before_copy_goes().await {
+            if may_take && self.look_before_writer_takes_copy().await {
                 continue;
             }
             {

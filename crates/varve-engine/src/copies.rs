@@ -11,7 +11,7 @@
 //! COPIES-2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's
 //!     need (`Space`). Nobody waits long for one, so that a drive that hangs holds up what lies on it alone; and one
 //!     whose write fails closes nothing. Before a writer gets a copy at which nobody looked since the shard was opened,
-//!     its original is read: those of damaged ones go last.
+//!     or a zone leaves with it, its original is read: those of damaged ones go last, and hold their zone.
 //! COPIES-3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has
 //!     two copies elsewhere.
 //! COPIES-4. Media that keep several copies themselves get none from here. What they had to read in another way is
@@ -36,6 +36,7 @@ use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber};
 
 use crate::checkpoint::PUTS_MAX;
+use crate::pool::Zone;
 use crate::{Error, Result, Shard};
 
 pub(crate) use state::CopyState;
@@ -347,11 +348,31 @@ impl Shard {
         Ok(())
     }
 
-    /// Reads what a writer would take the copy of, where nobody did yet: the copy goes if that is whole, and is kept if
-    /// not (COPIES-2). Returns whether that is known now.
-    pub(crate) async fn look_before_copy_goes(&self) -> bool {
+    /// Reads what a writer would take the copy of, where nobody did yet (COPIES-2). Returns whether that is known now.
+    pub(crate) async fn look_before_writer_takes_copy(&self) -> bool {
         let next = self.space.borrow().to_look_at();
         let Some(id) = next else { return false };
+        self.look_before_copy_goes(id).await
+    }
+
+    /// Reads the originals of the copies in a zone that is to leave, where nobody did yet (COPIES-2).
+    pub(crate) async fn look_before_zone_goes(&self, zone: Zone) {
+        let unseen = self.space.borrow().to_look_at_in(zone.segments());
+        for id in unseen {
+            if !self.look_before_copy_goes(id).await {
+                break;
+            }
+        }
+    }
+
+    /// Whether no copy lies in a zone that may have to be read (COPIES-2).
+    pub(crate) fn has_no_needed_copy(&self, zone: Zone) -> bool {
+        let space = self.space.borrow();
+        !space.needs_copy_in(zone.segments()) && space.to_look_at_in(zone.segments()).is_empty()
+    }
+
+    /// Reads an original: its copy goes if it is whole, and is kept if not. Returns whether that is known now.
+    async fn look_before_copy_goes(&self, id: SegmentId) -> bool {
         let Some(_pin) = self.pin(id) else { return false };
         let read = Box::pin(self.read_whole(id, id));
         let is_whole = match select(read, Box::pin(self.reactor.sleep(PATIENCE_NS))).await {

@@ -293,7 +293,8 @@ impl Shard {
             live.get(&(u64::from(zone.first.0) / zone_segments)).copied().unwrap_or(0)
         };
         let owned = self.zone_moves.owned.borrow();
-        let roomy = owned.iter().filter(|zone| !self.lacks_room_in(**zone));
+        let needs_copy = |zone: &Zone| self.space.borrow().needs_copy_in(zone.segments());
+        let roomy = owned.iter().filter(|zone| !self.lacks_room_in(**zone) && !needs_copy(zone));
         let mut zones: Vec<(u64, Zone)> = roomy.map(|zone| (live_of(zone), *zone)).collect();
         zones.sort_unstable_by_key(|(live, zone)| (*live, Reverse(zone.first)));
         zones
@@ -342,8 +343,12 @@ impl Shard {
             self.checkpoint().await?; // What it empties is free.
         }
         self.wait_discards().await;
-        let zones = self.choose_zones(wanted).await?;
+        let mut zones = self.choose_zones(wanted).await?;
         assert!(zones.len() as u64 <= wanted, "no more leave than were asked for");
+        for zone in &zones {
+            self.look_before_zone_goes(*zone).await;
+        }
+        zones.retain(|zone| self.has_no_needed_copy(*zone));
         // Space may have been promised while data were packed (ZONE-MOVES-4).
         if zones.is_empty() || self.spare_zones() < zones.len() as u64 {
             self.zone_moves.seen_empty.set(self.zone_moves.seen.get());

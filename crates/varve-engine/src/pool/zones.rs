@@ -1,5 +1,6 @@
 //! Zones of segments, which the pool lends to shards, and where a shard gets them from.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::LocalBoxFuture;
@@ -14,6 +15,14 @@ pub struct Zone {
     pub first: SegmentNumber,
     /// Number of segments.
     pub count: u32,
+}
+
+impl Zone {
+    /// Its segments.
+    #[must_use]
+    pub fn segments(self) -> Range<SegmentNumber> {
+        self.first..SegmentNumber(self.first.0 + self.count)
+    }
 }
 
 /// Where a shard gets zones from.

@@ -5,11 +5,12 @@
 //! SPACE-COPIES-2. While a copy is being written, no writer gets its segment.
 //! SPACE-COPIES-3. A copy goes with its original, and when either segment gets other contents.
 //! SPACE-COPIES-4. Writers get the copy of a damaged original last of all, and that of one at which nobody looked since
-//!     the shard was opened after the others.
+//!     the shard was opened after the others. A zone with either in it does not leave the shard.
 //! SPACE-COPIES-5. Nothing here is proof: a reader compares a unit of a copy with the checksum under which it looks for
 //!     the unit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use varve_media::SegmentId;
 use varve_types::SegmentNumber;
@@ -55,8 +56,13 @@ impl Copies {
     }
 
     /// Slots of copies in a range.
-    pub(super) fn slots(&self, range: std::ops::Range<SegmentNumber>) -> Vec<SegmentNumber> {
+    pub(super) fn slots(&self, range: Range<SegmentNumber>) -> Vec<SegmentNumber> {
         self.originals.range(range).map(|(slot, _)| *slot).collect()
+    }
+
+    /// The copies in a range, and of what they are.
+    fn within(&self, range: Range<SegmentNumber>) -> impl Iterator<Item = (SegmentNumber, Copy)> {
+        self.originals.range(range).map(|(_, of)| (*of, self.of[of]))
     }
 
     fn insert(&mut self, of: SegmentNumber, copy: Copy) {
@@ -165,6 +171,24 @@ impl Space {
             return None;
         }
         let (of, copy) = self.copies.next_given_up()?;
+        self.unseen(of, copy)
+    }
+
+    /// What is to be looked at before some segments leave the shard: their copies are of it, and nobody looked since
+    /// the shard was opened.
+    #[must_use]
+    pub fn to_look_at_in(&self, segments: Range<SegmentNumber>) -> Vec<SegmentId> {
+        let within = self.copies.within(segments);
+        within.filter_map(|(of, copy)| self.unseen(of, copy)).collect()
+    }
+
+    /// Whether a copy of a damaged segment lies in some segments (SPACE-COPIES-4).
+    #[must_use]
+    pub fn needs_copy_in(&self, segments: Range<SegmentNumber>) -> bool {
+        self.copies.within(segments).any(|(_, copy)| copy.is_needed)
+    }
+
+    fn unseen(&self, of: SegmentNumber, copy: Copy) -> Option<SegmentId> {
         let usage = self.used.get(&of).filter(|_| !copy.is_checked && !copy.is_needed)?;
         Some(SegmentId { number: of, generation: usage.generation })
     }
@@ -337,6 +361,20 @@ mod tests {
         opened_again(&mut space);
         space.copy_is_whole(ORIGINAL.number);
         assert_eq!((space.to_look_at(), space.reserve()), (None, Some(slot)));
+    }
+
+    #[test]
+    fn originals_are_looked_at_before_a_zone_leaves() {
+        let (mut space, slot) = with_copy();
+        let [near, far] = [0, 3].map(|first| SegmentNumber(first)..SegmentNumber(first + 3));
+        assert!(far.contains(&slot) && space.to_look_at_in(far.clone()).is_empty());
+        space.copies.of.get_mut(&ORIGINAL.number).unwrap().is_checked = false;
+        let asked = [far.clone(), near.clone()].map(|zone| space.to_look_at_in(zone));
+        assert_eq!(asked, [vec![ORIGINAL], vec![]]);
+        assert!(!space.needs_copy_in(far.clone()), "nothing is known of it");
+        assert!(space.need_copy(ORIGINAL.number));
+        assert_eq!([near, far.clone()].map(|zone| space.needs_copy_in(zone)), [false, true]);
+        assert_eq!(space.to_look_at_in(far), []);
     }
 
     #[test]
