@@ -47,7 +47,7 @@ const COPIES_PER_CHECKPOINT: usize = 4;
 /// Copies under way at once: what a drive that hangs keeps of memory.
 const UNDER_WAY_MAX: usize = 2 * PUTS_MAX;
 
-/// How long a checkpoint waits for a copy, so that its root can name it: the next one can as well.
+/// How long a checkpoint waits for a copy, so that its root can name it, or for a read of one: the next one can too.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Why a segment is to be emptied that the media read in another way.
@@ -374,12 +374,8 @@ impl Shard {
     /// Reads an original: its copy goes if it is whole, and is kept if not. Returns whether that is known now.
     async fn look_before_copy_goes(&self, id: SegmentId) -> bool {
         let Some(_pin) = self.pin(id) else { return false };
-        let read = Box::pin(self.read_whole(id, id));
-        let is_whole = match select(read, Box::pin(self.reactor.sleep(PATIENCE_NS))).await {
-            Either::Left((read, _)) => read.is_some(),
-            Either::Right(_) => return false,
-        };
-        if is_whole {
+        let Some(original) = self.read_in_time(id, id).await else { return false };
+        if original.is_some() {
             self.space.borrow_mut().drop_copy(id.number);
         } else {
             self.note_damaged(id, "it cannot be read as a whole");
@@ -401,9 +397,9 @@ impl Shard {
             return;
         }
         let Some(_pin) = self.pin(id) else { return };
-        let original = self.read_whole(id, id).await;
+        let Some(original) = self.read_in_time(id, id).await else { return };
         if let Some(copy) = copy {
-            let found = self.read_whole(id, copy).await;
+            let Some(found) = self.read_in_time(id, copy).await else { return };
             if self.copy_of(id) != Some(copy) {
                 return; // It went meanwhile.
             }
@@ -418,6 +414,15 @@ impl Shard {
             && let Some(put) = self.begin_copy(id, &bytes)
         {
             self.wait_copy(put).await;
+        }
+    }
+
+    /// As [`Self::read_whole`]; `None` where that takes too long: then nothing is known of it (COPIES-2).
+    async fn read_in_time(&self, id: SegmentId, at: SegmentId) -> Option<Option<BufSlice>> {
+        let read = Box::pin(self.read_whole(id, at));
+        match select(read, Box::pin(self.reactor.sleep(PATIENCE_NS))).await {
+            Either::Left((read, _)) => Some(read),
+            Either::Right(_) => None,
         }
     }
 
