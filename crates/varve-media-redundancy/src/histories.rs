@@ -4,6 +4,7 @@
 //!     other one's, nobody but the operator says which counts.
 
 use varve_media::planted::{Bug, planted};
+use varve_types::UnixMillis;
 
 use crate::format::{DriveState, DriveTable};
 use crate::ids::{DriveId, HistoryId};
@@ -85,8 +86,9 @@ fn describe(last: &[&DriveTable], drives: &[DriveTables]) -> String {
     let one = |table: &&DriveTable| {
         let holds = |drive: &&DriveTables| drive.tables.contains(table);
         let paths: Vec<_> = drives.iter().filter(holds).map(|drive| drive.path.as_str()).collect();
-        let (history, epoch, since) = (table.history, table.epoch, since_unix_ms(table));
-        format!("history {history} (epoch {epoch}, {since} ms, {})", paths.join(", "))
+        let (history, epoch) = (table.history, table.epoch);
+        let since = UnixMillis(since_unix_ms(table));
+        format!("history {history} (epoch {epoch}, of {since}, {})", paths.join(", "))
     };
     last.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, Result};
 use varve_reactor::Reactor;
+use varve_types::UnixMillis;
 
 use crate::drive_changes::{TableChange, drop_drive, following, has_drops, is_written};
 use crate::exposure::{is_readable, lost_without};
@@ -68,7 +69,7 @@ impl fmt::Display for TableAge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "epoch {}", self.epoch)?;
         if self.since_unix_ms > 0 {
-            write!(f, ", {} ms since 1970", self.since_unix_ms)?;
+            write!(f, ", of {}", UnixMillis(self.since_unix_ms))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Causes of failure of media, and the kind callers act on.
 
-use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
+use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId, UnixMillis};
 
 /// Result of a media operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -226,7 +226,8 @@ pub enum Error {
     },
     /// Drives are missing that may know of something newer.
     #[error(
-        "{missing}, and those that are there may be older than they are (epoch {epoch}, {since_unix_ms} ms)"
+        "{missing}, and those that are there may be older than they are (epoch {epoch}, of {})",
+        UnixMillis(*since_unix_ms)
     )]
     DegradedOpening {
         /// Which drives, as text.

@@ -6,6 +6,7 @@ mod id;
 mod identity;
 pub mod limits;
 mod reduction;
+mod unix_time;
 
 pub use amount::{BlockIndex, ByteCount, ByteOffset, ByteRange, parse_size};
 pub use error::ErrorKind;
@@ -14,3 +15,4 @@ pub use id::{
 };
 pub use identity::{MigrationRunId, SnapshotIdentity};
 pub use reduction::{Compression, Dedup, Reduction, UnknownCompression, UnknownDedup};
+pub use unix_time::UnixMillis;
