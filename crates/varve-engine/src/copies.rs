@@ -31,7 +31,7 @@ use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::SegmentState;
 use varve_media::SegmentId;
-use varve_reactor::JoinHandle;
+use varve_reactor::{JoinHandle, Nanos};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber};
 
@@ -355,11 +355,11 @@ impl Shard {
         self.look_before_copy_goes(id).await
     }
 
-    /// Reads the originals of the copies in a zone that is to leave, where nobody did yet (COPIES-2).
-    pub(crate) async fn look_before_zone_goes(&self, zone: Zone) {
+    /// Reads the originals of the copies in a zone that is to leave, where nobody did yet, until `end` (COPIES-2).
+    pub(crate) async fn look_before_zone_goes(&self, zone: Zone, end: Nanos) {
         let unseen = self.space.borrow().to_look_at_in(zone.segments());
         for id in unseen {
-            if !self.look_before_copy_goes(id).await {
+            if self.reactor.now() >= end || !self.look_before_copy_goes(id).await {
                 break;
             }
         }

@@ -65,8 +65,12 @@ const EMPTYING_NS_MAX: u64 = 15_000_000_000;
 const PACKING_NS_MAX: u64 = 5_000_000_000;
 const PACKING_PAUSE_NS: u64 = 200_000_000;
 
+/// How long copies in zones that may leave are looked at, in ns; the next round goes on.
+const LOOKING_NS_MAX: u64 = 3_000_000_000;
+
 // Who waits for a round outlasts what happens in it.
 const _: () = assert!(PACKING_PAUSE_NS < PACKING_NS_MAX && PACKING_NS_MAX < EMPTYING_NS_MAX);
+const _: () = assert!(LOOKING_NS_MAX < PACKING_NS_MAX);
 const _: () = assert!(EMPTYING_NS_MAX < ROUND_PATIENCE_NS && ASK_PAUSE_NS < ROUND_PATIENCE_NS);
 
 /// How long the media may take to discard what became empty, in pauses, and such a pause in ns.
@@ -280,9 +284,17 @@ impl Shard {
         low
     }
 
-    /// The shard's zones that could leave, the best first: with least that is live, and then the last of the pool's, as
-    /// writers take the first free segments.
+    /// The shard's zones that could leave, in the order of [`Self::roomy_zones`]: none with a copy of metadata that may
+    /// have to be read.
     fn leavable_zones(&self) -> Vec<(u64, Zone)> {
+        let mut zones = self.roomy_zones();
+        zones.retain(|(_, zone)| self.has_no_needed_copy(*zone));
+        zones
+    }
+
+    /// The shard's zones for which the media have room, the best one to leave first: with least that is live, and then
+    /// the last of the pool's, as writers take the first free segments.
+    fn roomy_zones(&self) -> Vec<(u64, Zone)> {
         let zone_segments = self.zone_moves.source.counts().zone_segments();
         let mut live: HashMap<u64, u64> = HashMap::default();
         for (number, usage) in self.space.borrow().iter() {
@@ -293,8 +305,7 @@ impl Shard {
             live.get(&(u64::from(zone.first.0) / zone_segments)).copied().unwrap_or(0)
         };
         let owned = self.zone_moves.owned.borrow();
-        let needs_copy = |zone: &Zone| self.space.borrow().needs_copy_in(zone.segments());
-        let roomy = owned.iter().filter(|zone| !self.lacks_room_in(**zone) && !needs_copy(zone));
+        let roomy = owned.iter().filter(|zone| !self.lacks_room_in(**zone));
         let mut zones: Vec<(u64, Zone)> = roomy.map(|zone| (live_of(zone), *zone)).collect();
         zones.sort_unstable_by_key(|(live, zone)| (*live, Reverse(zone.first)));
         zones
@@ -343,12 +354,10 @@ impl Shard {
             self.checkpoint().await?; // What it empties is free.
         }
         self.wait_discards().await;
+        self.look_before_zones_go(wanted).await;
         let mut zones = self.choose_zones(wanted).await?;
         assert!(zones.len() as u64 <= wanted, "no more leave than were asked for");
-        for zone in &zones {
-            self.look_before_zone_goes(*zone).await;
-        }
-        zones.retain(|zone| self.has_no_needed_copy(*zone));
+        zones.retain(|zone| self.has_no_needed_copy(*zone)); // While data were packed, reads met damage.
         // Space may have been promised while data were packed (ZONE-MOVES-4).
         if zones.is_empty() || self.spare_zones() < zones.len() as u64 {
             self.zone_moves.seen_empty.set(self.zone_moves.seen.get());
@@ -369,6 +378,20 @@ impl Shard {
         drop(under_way);
         drop(leaving);
         given
+    }
+
+    /// Reads the originals of copies that nobody read since the start, in so many of the zones that leave best, as far
+    /// as there is time: without that, a zone with such a copy stays (COPIES-2).
+    async fn look_before_zones_go(&self, wanted: u64) {
+        let end = self.reactor.now() + LOOKING_NS_MAX;
+        let mut can_leave = 0;
+        for (_, zone) in self.roomy_zones() {
+            if can_leave == wanted || self.reactor.now() >= end {
+                break;
+            }
+            self.look_before_zone_goes(zone, end).await;
+            can_leave += u64::from(self.has_no_needed_copy(zone));
+        }
     }
 
     /// Zones that are to leave: empty ones, or else one whose live data fit into other free segments.
