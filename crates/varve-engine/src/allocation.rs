@@ -112,16 +112,14 @@ impl Shard {
             if !has_empty && !self.is_grown() && self.lease_zone().await? {
                 continue;
             }
-            let reserve = self.reserve_of(writer);
-            let may_take = self.space.borrow().free_count() > reserve;
-            if may_take && self.look_before_writer_takes_copy().await {
+            // Anew after each wait: meanwhile others may have dirtied more.
+            let may_take = || self.space.borrow().free_count() > self.reserve_of(writer);
+            if may_take() && self.look_before_writer_takes_copy().await {
                 continue;
             }
-            {
+            if may_take() {
                 let mut space = self.space.borrow_mut();
-                if space.free_count() > reserve
-                    && let Some(number) = space.reserve()
-                {
+                if let Some(number) = space.reserve() {
                     assert!(!space.is_free(number), "nobody else gets segment {number}");
                     assert!(!space.is_leaving(number), "segment {number} is withheld"); // SPACE-7
                     return Ok(number);
@@ -132,7 +130,7 @@ impl Shard {
             if may_grow && self.lease_zone().await? {
                 continue;
             }
-            if self.space.borrow().free_count() > reserve || self.keep_leaving() {
+            if may_take() || self.keep_leaving() {
                 continue;
             }
             self.reclaim.request(); // Again: while a zone was to be had it was not due.
