@@ -311,8 +311,12 @@ impl Shard {
         zones
     }
 
+    /// Zones that hold nothing, and no copy that is known to be needed: of others [`Self::give`] finds out.
     fn count_empty_zones(&self) -> u64 {
-        self.leavable_zones().iter().filter(|(live, _)| *live == 0).count() as u64
+        let space = self.space.borrow();
+        let is_empty = |zone: &Zone| !space.needs_copy_in(zone.segments());
+        let zones = self.roomy_zones();
+        zones.iter().filter(|(live, zone)| *live == 0 && is_empty(zone)).count() as u64
     }
 
     /// Bytes that more data may take: in the segments the shard has, once it has all that could be lent to it, and what
