@@ -119,9 +119,9 @@ impl Shard {
 
     /// Whether some of a zone's segments are not free for want of room.
     pub(crate) fn lacks_room_in(&self, zone: Zone) -> bool {
-        let segments = zone.first.0..zone.first.0 + zone.count;
+        let segments = zone.segments();
         let without = self.allocation.growth.without_room.borrow();
-        without.iter().any(|part| segments.contains(&part.first.0))
+        without.iter().any(|part| segments.contains(&part.first))
     }
 
     fn set_aside(&self, zone: Zone) {

@@ -110,9 +110,7 @@ impl Shard {
     /// Whether all of some slots are of zones that the shard has.
     fn owns(&self, mut slots: impl Iterator<Item = SegmentNumber>) -> bool {
         let zones = self.zone_moves.owned.borrow();
-        slots.all(|slot| {
-            zones.iter().any(|zone| (zone.first.0..zone.first.0 + zone.count).contains(&slot.0))
-        })
+        slots.all(|slot| zones.iter().any(|zone| zone.segments().contains(&slot)))
     }
 
     /// Whether bytes are a segment of this shard as it was put: header, summary and every unit.
