@@ -26,7 +26,7 @@ use varve_types::ErrorKind;
 
 use crate::condition::{self, DriveConditions};
 use crate::config::Thresholds;
-use crate::drive_changes::{DriveRemoval, DriveReplacement};
+use crate::drive_changes::{DriveRemoval, JoiningDrive};
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
@@ -435,8 +435,15 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         })
     }
 
-    fn add_drive(&self, drive: AddDrive) -> AdminFuture<'_, DriveMoves> {
-        self.with_drives(|pool| drive_changes::add(pool, drive))
+    fn add_drive(&self, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        Box::pin(async move {
+            // Shards may wait for one more drive where another one has failed.
+            let pool = self.facts.redundancy.pool();
+            let has_failed = pool.is_ok_and(|pool| drive_changes::has_failed_drives(pool));
+            let stored = if has_failed { None } else { Some(self.stored().await?) };
+            let joining = JoiningDrive { new, stored };
+            self.with_drives(|pool| drive_changes::add(pool, joining)).await
+        })
     }
 
     fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
@@ -465,8 +472,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
             let pool = self.facts.redundancy.pool();
             let is_failed = pool.is_ok_and(|pool| drive_changes::has_failed(pool, &old));
             let stored = if is_failed { None } else { Some(self.stored().await?) };
-            let replacement = DriveReplacement { new, stored };
-            self.with_drives(|pool| drive_changes::replace(pool, old, replacement)).await
+            let joining = JoiningDrive { new, stored };
+            self.with_drives(|pool| drive_changes::replace(pool, old, joining)).await
         })
     }
 

@@ -27,8 +27,8 @@ use varve_media_redundancy::format::{
 };
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, LayoutView, MediumKind, MediumKinds, MoveProgress, MoveWait,
-    PoolSizes, RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES,
-    ZoneIndex, is_as_new,
+    NewMember, PoolSizes, RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest,
+    UNIT_BYTES, ZoneIndex, is_as_new,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -81,15 +81,25 @@ impl DriveChanges {
     }
 }
 
+/// A drive that is to join.
+pub(crate) struct JoiningDrive {
+    pub(crate) new: AddDrive,
+    /// What the pool has to hold with it; without it that is not looked at.
+    pub(crate) stored: Option<StoredData>,
+}
+
 /// Has a drive become part of the pool.
-pub(crate) fn add(pool: &Arc<RedundantPool>, new: AddDrive) -> AdminFuture<'static, DriveMoves> {
+pub(crate) fn add(
+    pool: &Arc<RedundantPool>,
+    joining: JoiningDrive,
+) -> AdminFuture<'static, DriveMoves> {
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let _adding = pool.changes().begin()?;
         let view = pool.files().view();
         let live = view.drives().drives.iter().filter(|it| it.state == RecordState::Live);
         let bytes = live.map(bytes_of).min().unwrap_or_default();
-        join(&pool, &new, bytes).await?;
+        join(&pool, &joining, bytes).await?;
         Ok(moves(&pool))
     })
 }
@@ -178,29 +188,21 @@ pub(crate) fn keep(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'stat
     })
 }
 
-/// What takes the place of a drive.
-pub(crate) struct DriveReplacement {
-    pub(crate) new: AddDrive,
-    /// What the others have to hold; without it that is not looked at.
-    pub(crate) stored: Option<StoredData>,
-}
-
 /// Has a new drive take the place of another one, which goes then.
 pub(crate) fn replace(
     pool: &Arc<RedundantPool>,
     name: String,
-    replacement: DriveReplacement,
+    joining: JoiningDrive,
 ) -> AdminFuture<'static, DriveMoves> {
-    let DriveReplacement { new, stored } = replacement;
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let _adding = pool.changes().begin()?;
         let record = find(&pool, &name)?;
         let old = record.number;
-        let new = join(&pool, &new, bytes_of(&record)).await?;
+        let new = join(&pool, &joining, bytes_of(&record)).await?;
         let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
         if record.state != RecordState::Failed {
-            check_others(&pool.files().view(), &record, stored.as_ref())
+            check_others(&pool.files().view(), &record, joining.stored.as_ref())
                 .map_err(|error| joined_in_vain(new, error))?;
         }
         let begun = change(&pool, Change::Remove { drive: old, successor: Some(new) }).await;
@@ -326,7 +328,12 @@ pub(crate) fn parse_kind(class: Option<&str>) -> Result<Option<MediumKind>> {
 }
 
 /// Adds a drive; one without a size of its own gets `bytes`.
-async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<DriveNumber> {
+async fn join(
+    pool: &Arc<RedundantPool>,
+    joining: &JoiningDrive,
+    bytes: u64,
+) -> Result<DriveNumber> {
+    let JoiningDrive { new, stored } = joining;
     let path = std::path::absolute(&new.path).map_err(|error| {
         refusal(ErrorKind::Invalid, &format!("drive {}: {error}", new.path), "give another path")
     })?;
@@ -345,6 +352,11 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
     let prepare = move || preparing.files().prepare(&place, id);
     let mut member = blocking("preparing", prepare).await?;
     member.kind = kind.unwrap_or(member.kind);
+    if let Some(stored) = stored {
+        check_room_with(pool, &member, stored).inspect_err(|_| {
+            pool.files().let_go_of_prepared();
+        })?;
+    }
     let entry = DriveEntry { path, size_bytes, file: None, id: Some(id.to_string()) };
     let remembered = pool.changes().with_data(|data| drives::add_to_list(data, entry));
     remembered.map_err(|failure| of_failure(&failure))?; // DRIVE-CHANGES-1
@@ -425,6 +437,11 @@ fn is_to_go(record: &DriveRecord) -> bool {
     record.removal.is_some() && record.state != RecordState::Gone
 }
 
+/// Whether any drive has failed.
+pub(crate) fn has_failed_drives(pool: &RedundantPool) -> bool {
+    pool.files().view().drives().drives.iter().any(|it| it.state == RecordState::Failed)
+}
+
 /// Whether a drive has failed.
 pub(crate) fn has_failed(pool: &RedundantPool, name: &str) -> bool {
     find(pool, name).is_ok_and(|record| record.state == RecordState::Failed)
@@ -501,6 +518,23 @@ fn check_room(view: &LayoutView, drive: DriveNumber, stored: &StoredData) -> Res
         "add a drive first, put one in its place: `varve drive replace`, or delete {lacking}"
     );
     Err(refusal(ErrorKind::NoSpace, &what, &hint))
+}
+
+/// Refuses that a drive joins which is so small beside the others that what is stored has no room any more.
+fn check_room_with(pool: &RedundantPool, member: &NewMember, stored: &StoredData) -> Result<()> {
+    let sizes = pool.files().sizes_with(member).map_err(|error| of_media(&error))?;
+    let segments = u64::from(sizes.zones) * u64::from(sizes.zone_segments);
+    let fit = stored.in_segments(segments);
+    if fit.lacking_bytes() == 0 || sizes.usable_bytes >= pool.files().sizes().usable_bytes {
+        return Ok(());
+    }
+    let (capacity, used) = (ByteCount(fit.capacity_bytes), ByteCount(fit.used_bytes));
+    let what = format!(
+        "{} is too small beside the drives of the pool: with it there is room for {capacity}, and {used} are stored",
+        member.path
+    );
+    let hint = "add a larger one: where there are more drives than strips, as much as the largest has is kept free for a rebuild";
+    Err(refusal(ErrorKind::NoSpace, &what, hint))
 }
 
 /// What a message says of the drives that data may lie on, where these are not any.

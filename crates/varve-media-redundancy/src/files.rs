@@ -257,6 +257,16 @@ impl RedundantFiles {
         self.drives.prepare(place, id, &self.view())
     }
 
+    /// What the pool comes to have room for when a drive joins that was prepared.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the drive has no room for a unit.
+    pub fn sizes_with(&self, member: &NewMember) -> Result<PoolSizes> {
+        let view = self.view();
+        let units = self.drives.units_of(member)?;
+        Ok(PoolSizes::with_another(&view, units, member.kind))
+    }
+
     /// Units that a drive has room for now, of `bytes` at most, to which its file is made longer where it is shorter.
     /// They are its own once [`Change::Grow`] was answered. Blocks.
     ///

@@ -20,6 +20,7 @@ use crate::format::{DriveRecord, DriveState};
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveId, DriveNumber, UNIT_BYTES};
 use crate::keeper::DriveOpener;
+use crate::making::superblock_of;
 use crate::new_files::member_on;
 use crate::survey::FoundDrive;
 use crate::tables::TablesHandle;
@@ -115,6 +116,12 @@ impl PoolDrives {
         let lists = self.lock();
         let first = lists.used.first().ok_or_else(|| no_pool(&[]))?;
         Ok(first.superblock.spec())
+    }
+
+    /// Units that a drive which was prepared will have.
+    pub(crate) fn units_of(&self, member: &NewMember) -> Result<u32> {
+        let any = DriveNumber::new(0).expect("the first number");
+        Ok(superblock_of(&self.figures()?, any, member)?.units)
     }
 
     /// A number that was given to a drive which did not join may be given again.

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use crate::class::{MediumKinds, StripGeometry, StripeShape, units_of};
+use crate::class::{MediumKind, MediumKinds, StripGeometry, StripeShape, units_of};
 use crate::format::{DriveRecord, DriveState, DriveTable};
 use crate::ids::{DriveNumber, Epoch, UNIT_BYTES};
 use crate::plan::usable;
@@ -79,7 +79,7 @@ impl PoolSizes {
         let leaving = table.drives.iter().filter(|it| it.state == DriveState::Leaving);
         let staying = counted().count();
         let leaving = leaving.filter(|it| staying < shape.strips() && kinds.has(it.kind));
-        Self::of_drives(view, counted().chain(leaving), shape)
+        Self::of_units(view, counted().chain(leaving).map(free_units), shape)
     }
 
     /// Those that the live drives of some kinds have room for if all zones are strips of a shape on them.
@@ -87,7 +87,7 @@ impl PoolSizes {
     pub fn of_live_drives(view: &LayoutView, shape: StripeShape, kinds: MediumKinds) -> Self {
         let drives = view.drives().drives.iter();
         let live = drives.filter(|it| it.state == DriveState::Live && kinds.has(it.kind));
-        Self::of_drives(view, live, shape)
+        Self::of_units(view, live.map(free_units), shape)
     }
 
     /// Those that are left when a drive leaves. Where there are more drives than strips then, room is kept free for
@@ -98,17 +98,24 @@ impl PoolSizes {
         let kinds = table.zone_kinds();
         let stays = |it: &&DriveRecord| it.state == DriveState::Live && it.number != drive;
         let others = table.drives.iter().filter(stays).filter(|it| kinds.has(it.kind));
-        Self::of_drives(view, others, shape)
+        Self::of_units(view, others.map(free_units), shape)
     }
 
-    fn of_drives<'a>(
-        view: &LayoutView,
-        drives: impl Iterator<Item = &'a DriveRecord>,
-        shape: StripeShape,
-    ) -> Self {
+    /// Those that the live drives have room for together with one of `units` that joins them. Zones of a class that
+    /// does not use drives of its kind have no more room for it.
+    #[must_use]
+    pub fn with_another(view: &LayoutView, units: u32, kind: MediumKind) -> Self {
+        let (table, shape) = (view.drives(), shape_of(view));
+        let kinds = table.zone_kinds();
+        let is_used = |it: &&DriveRecord| it.state == DriveState::Live && kinds.has(it.kind);
+        let live = table.drives.iter().filter(is_used).map(free_units);
+        let joining = kinds.has(kind).then_some(units);
+        Self::of_units(view, live.chain(joining), shape)
+    }
+
+    fn of_units(view: &LayoutView, units: impl Iterator<Item = u32>, shape: StripeShape) -> Self {
         let table = view.drives();
-        let units: Vec<u32> =
-            drives.map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
+        let units: Vec<u32> = units.collect();
         let sizes = Self::with(&units, table.geometry(shape), journals_of(view));
         if sizes.zones <= table.zones_max {
             sizes
@@ -145,6 +152,11 @@ impl PoolSizes {
         let segments = u64::from(zones) * u64::from(self.zone_segments);
         Self { zones, usable_bytes: segments * u64::from(segment_bytes), ..self }
     }
+}
+
+/// Units of a drive that places may have.
+const fn free_units(drive: &DriveRecord) -> u32 {
+    drive.units.saturating_sub(drive.held.count)
 }
 
 /// Drives that stay: of each one that failed, itself or one that joined since.
@@ -229,6 +241,16 @@ mod tests {
         let mut failed = pool;
         failed.set_state(0, DriveState::Failed);
         assert_eq!(without(&failed, 3), 40, "nothing is read from one that failed");
+    }
+
+    #[test]
+    fn a_small_drive_beyond_the_strips_makes_a_pool_smaller() {
+        let place = crate::test_pool::place_units(&crate::test_pool::table(&[0; 2]), 1);
+        let table = crate::test_pool::table(&[40 * place; 2]);
+        let pool = crate::test_pool::TestPool::new(table);
+        let with = |units| PoolSizes::with_another(&pool.view, units, MediumKind::Ssd).zones;
+        assert_eq!(PoolSizes::of_view(&pool.view).zones, 40);
+        assert_eq!((with(10 * place), with(40 * place), with(80 * place)), (10, 40, 40));
     }
 
     #[test]

@@ -37,9 +37,10 @@ pub(crate) struct DriveAdd {
 impl DriveAdd {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let new = absolute_drive(&self.drive, &self.class)?;
-        let before = room_of(client);
+        let room = || if self.format.json { None } else { room_of(client) };
+        let before = room();
         let answer = client.send::<DriveMoves>(Method::POST, "/v1/drives", &new)?;
-        let room = describe_room(before, room_of(client));
+        let room = describe_room(before, room());
         let what = format!("{} is a drive of the pool{room}", new.path);
         let begun = BegunMove { answer, what: &what, leaves: None };
         self.wait.moves(client, begun, &self.format)
