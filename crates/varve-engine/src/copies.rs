@@ -155,7 +155,7 @@ impl Shard {
         damaged.retain(|number, generation| {
             space.get(*number).is_some_and(|usage| usage.generation == *generation)
         });
-        let mut next = None;
+        let (mut next, mut lacks_room) = (None, false);
         for (number, generation) in &*damaged {
             let Some(usage) = space.get(*number) else { continue };
             if usage.state != SegmentState::Sealed || self.rests_damaged(*number, *generation) {
@@ -172,9 +172,17 @@ impl Shard {
                 next = Some(*number);
                 break;
             }
+            lacks_room = true;
         }
+        self.checkpoint.metadata.copies.lacks_room.set(lacks_room && next.is_none());
         damaged.remove(&next?);
         next
+    }
+
+    /// Whether a damaged segment could not be emptied for want of free segments when that was looked at last. A shard
+    /// that nobody writes to has few: it gets more for it.
+    pub(crate) fn repair_lacks_room(&self) -> bool {
+        self.checkpoint.metadata.copies.lacks_room.get()
     }
 
     /// Lets reclaim look again at what is damaged: a checkpoint let it have more.

@@ -104,6 +104,12 @@ impl Shard {
                 self.wake_checkpoint_now(); // It writes what reclaim does not move (COPIES-3).
                 continue;
             }
+            if self.repair_lacks_room()
+                && !self.zone_moves.is_emptying()
+                && self.lease_zone().await?
+            {
+                continue;
+            }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
                 self.wait_for_work().await;
@@ -157,10 +163,13 @@ impl Shard {
         }
     }
 
-    /// When the first of the segments that wait for repair has rested.
+    /// When the first of the segments that wait for repair has rested, or room for one is asked for again.
     fn next_try(&self) -> Option<Nanos> {
         let is_wanted = |number, generation| self.awaits_repair(number, generation);
-        self.reclaim.damaged.next_end(self.reactor.now(), is_wanted)
+        let now = self.reactor.now();
+        let rested = self.reclaim.damaged.next_end(now, is_wanted);
+        let asked = self.repair_lacks_room().then(|| now + REST_NS_MIN);
+        rested.into_iter().chain(asked).min()
     }
 
     async fn wait_for_victims(&self) -> Result<()> {

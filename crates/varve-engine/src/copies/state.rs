@@ -10,6 +10,8 @@ use varve_types::{Generation, SegmentNumber};
 pub(crate) struct CopyState {
     /// Damaged segments with a copy, which reclaim is to empty.
     pub(super) damaged: RefCell<BTreeMap<SegmentNumber, Generation>>,
+    /// Whether one of them waits for free segments.
+    pub(super) lacks_room: Cell<bool>,
     /// Where the search goes on.
     pub(super) from: Cell<SegmentNumber>,
     /// Segments with pages that had no copy at the last checkpoint.

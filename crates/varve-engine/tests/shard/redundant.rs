@@ -431,6 +431,34 @@ fn what_is_damaged_is_moved_where_it_is_whole() {
     }
 }
 
+/// However few segments are free: more are to be had.
+#[test]
+fn what_is_damaged_is_moved_while_nobody_writes() {
+    for more in (0..400).step_by(25) {
+        let mut sim = SimLoop::new(more + 1);
+        let reactor = sim.handle();
+        sim.run_until(async move {
+            let pool = Pool::new().await;
+            let shard = pool.open(&reactor).await;
+            let mut versions = fill(&shard).await;
+            for block in BLOCKS..BLOCKS + more {
+                versions.push(block + 1);
+                write(&shard, STREAM, block * APART, block + 1).await;
+            }
+            shard.checkpoint().await.expect("checkpoint");
+            pool.segments.harm_all(Harm::Flipped);
+            let mut rounds = 0;
+            while verified(&shard).await.iter().any(|damage| damage.is_copied) {
+                rounds += 1;
+                assert!(rounds < 2000, "{more} blocks more: never moved");
+                reactor.sleep(10_000_000).await;
+            }
+            check(&shard, &versions).await;
+            shard.close().await.expect("close");
+        });
+    }
+}
+
 #[test]
 fn a_crash_is_recovered_from_with_either_copy() {
     for (seed, harm) in (1..).zip(HARMS) {
