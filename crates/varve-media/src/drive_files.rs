@@ -21,8 +21,8 @@ use crate::disk::{Disk, DiskOperation, Persist, Section};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::overlay::{OverlayDisk, OverlayMemory};
 use crate::pool_files::{
-    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lane_file, lock,
-    make_directory, make_file, sync_entries, touch,
+    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, check_directory, clear_places, kind_of,
+    lane_file, lock, make_directory, make_file, sync_entries, touch,
 };
 use crate::private;
 use crate::stats::{DiskStats, StatsDisk};
@@ -130,6 +130,9 @@ impl DriveFiles {
             let kind = kind_of(drive)?;
             if kind == DriveKind::Directory {
                 make_directory(&drive.path)?;
+                if !drive.replace_pool {
+                    check_directory(&drive.path)?;
+                }
             }
             let first = first_file(&drive.path, kind);
             if kind != DriveKind::Device {
@@ -270,6 +273,7 @@ impl DriveFiles {
     /// [`Error::NoSpace`], [`Error::FileTooLarge`], or the system's.
     pub fn make(&self, extent: DriveExtent) -> Result<()> {
         let DriveExtent { meta_bytes, space_bytes } = extent;
+        self.tighten();
         match self.kind {
             DriveKind::Device => Ok(()),
             DriveKind::File => make_file(&self.path, meta_bytes + space_bytes, meta_bytes),

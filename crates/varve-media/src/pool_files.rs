@@ -37,12 +37,16 @@ use crate::{Error, Result};
 
 pub(crate) const META_FILE: &str = "meta";
 pub(crate) const SEGMENTS_FILE: &str = "segments";
+/// What names of files with lanes begin with.
+const LANE_PREFIX: &str = "lane-";
+/// What a new ext4 has.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Where file systems, partition tables and volume managers leave their marks, in bytes from the start.
 const SIGNATURE_BYTES: u64 = 1 << 20;
 
 pub(crate) fn lane_file(lane: u16) -> String {
-    format!("lane-{lane:04}")
+    format!("{LANE_PREFIX}{lane:04}")
 }
 
 /// What a drive is made on.
@@ -354,6 +358,10 @@ pub(crate) fn kind_of(drive: &NewDrive) -> Result<DriveKind> {
         Ok(_) => Some(DriveKind::File),
     };
     match (drive.kind, found) {
+        (None | Some(DriveKind::Directory), None) if is_below_dev(&drive.path) => {
+            let reason = "there is no such device, and directories are not made under /dev";
+            Err(Error::Open { path: drive.path.display().to_string(), reason: reason.to_owned() })
+        }
         (None, None) => Ok(DriveKind::Directory),
         (Some(wanted), Some(found)) if wanted != found => Err(Error::Open {
             path: drive.path.display().to_string(),
@@ -364,6 +372,11 @@ pub(crate) fn kind_of(drive: &NewDrive) -> Result<DriveKind> {
         }
         (Some(kind), _) | (None, Some(kind)) => Ok(kind),
     }
+}
+
+/// Whether a path is where the system has its devices: what is made there lies in memory.
+fn is_below_dev(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
 pub(crate) fn make_directory(path: &Path) -> Result<()> {
@@ -460,6 +473,21 @@ fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: SuperblockA
     let names = meta.into_iter().chain(segments).chain((0..lanes).map(lane_file));
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
         check_empty(&file)?;
+    }
+    check_directory(&drive.path)
+}
+
+/// Refuses a directory with anything but the files of a drive, and what a new file system has.
+pub(crate) fn check_directory(path: &Path) -> Result<()> {
+    let failed = |error| open_error(path, &error);
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_string_lossy();
+        let is_own = [META_FILE, SEGMENTS_FILE, LOST_AND_FOUND].contains(&&*name)
+            || name.starts_with(LANE_PREFIX);
+        if !is_own {
+            return Err(Error::NotEmpty { path: path.display().to_string(), found: None });
+        }
     }
     Ok(())
 }

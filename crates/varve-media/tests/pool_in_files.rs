@@ -244,6 +244,23 @@ fn files_of_others_in_a_directory_are_not_overwritten() {
 }
 
 #[test]
+fn a_directory_with_other_files_or_below_dev_is_no_place_for_a_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let drive = NewDrive::directory(directory.path(), 8 << 20);
+    let other = directory.path().join("letter.txt");
+    std::fs::write(&other, "precious").unwrap();
+    let refused = PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap_err();
+    assert!(matches!(refused, Error::NotEmpty { .. }), "{refused}");
+    std::fs::remove_file(&other).unwrap();
+    std::fs::create_dir(directory.path().join("lost+found")).unwrap();
+    PoolFiles::create(&[drive], &spec()).unwrap();
+    let typo = NewDrive { kind: None, ..NewDrive::directory("/dev/nvme77n9".as_ref(), 8 << 20) };
+    let refused = PoolFiles::create(&[typo], &spec()).unwrap_err();
+    assert!(refused.to_string().contains("no such device"), "{refused}");
+    assert!(!std::fs::exists("/dev/nvme77n9").unwrap());
+}
+
+#[test]
 fn a_pool_is_looked_at_by_several_and_written_by_none() {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b", "c"].map(|name| directory.path().join(name)).into();
