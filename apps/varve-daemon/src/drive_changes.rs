@@ -38,6 +38,7 @@ use crate::pool_size::StoredData;
 use crate::random::random_bytes;
 use crate::redundancy::DriveRedundancy;
 use crate::redundant_pool::RedundantPool;
+use crate::wiping::wiping;
 
 /// Pause between two looks whether drives have left.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -115,6 +116,9 @@ pub(crate) fn drain(
         let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
         let record = find(&pool, &name)?;
         let drive = record.number;
+        if record.state == RecordState::Failed {
+            return Err(cannot_be_drained(drive));
+        }
         check_others(&pool.files().view(), &record, stored.as_ref())?;
         change(&pool, Change::Leave { drive }).await?;
         Ok(moves(&pool))
@@ -144,9 +148,7 @@ pub(crate) fn remove(
         let drive = record.number;
         match (record.state, is_failed) {
             (RecordState::Failed, false) => {
-                let what = format!("drive {drive} has failed, and cannot be drained");
-                let hint = "`varve drive replace` puts another one in its place; with --failed it is forgotten once nothing names it";
-                return Err(refusal(ErrorKind::Conflict, &what, hint));
+                return Err(cannot_be_drained(drive));
             }
             (RecordState::Live | RecordState::Joining | RecordState::Leaving, true) => {
                 let what = format!("drive {drive} has not failed");
@@ -161,6 +163,12 @@ pub(crate) fn remove(
         forget_departed(&pool);
         Ok(moves(&pool))
     })
+}
+
+fn cannot_be_drained(drive: DriveNumber) -> Error {
+    let what = format!("drive {drive} has failed, and cannot be drained");
+    let hint = "`varve drive replace` puts another one in its place; `varve drive remove --failed` forgets it once nothing names it";
+    refusal(ErrorKind::Conflict, &what, hint)
 }
 
 /// Has a drive stay that leaves, for whatever reason. What was moved already stays where it is.
@@ -280,8 +288,19 @@ pub(crate) fn scrub(pool: &RedundantPool) -> ScrubStatus {
 
 /// Begins a scrub. It is under way when a shard's thread looks next.
 pub(crate) fn start_scrub(pool: &RedundantPool, what: &StartScrub) -> Result<ScrubStatus> {
-    let drives = what.drives.iter().map(|name| find(pool, name).map(|record| record.number));
-    let drives = drives.collect::<Result<Vec<_>>>()?;
+    let readable = |name: &String| {
+        let record = find(pool, name)?;
+        if record.state != RecordState::Failed {
+            return Ok(record.number);
+        }
+        let what = format!("drive {} has failed, and is not read", record.number);
+        Err(refusal(
+            ErrorKind::Conflict,
+            &what,
+            "`varve drive replace` puts another one in its place",
+        ))
+    };
+    let drives = what.drives.iter().map(readable).collect::<Result<Vec<_>>>()?;
     pool.files().control().start_scrub(ScrubRequest { drives, is_deep: what.deep });
     Ok(scrub(pool))
 }
@@ -338,6 +357,7 @@ async fn join(
         refusal(ErrorKind::Invalid, &format!("drive {}: {error}", new.path), "give another path")
     })?;
     let kind = parse_kind(new.class.as_deref())?;
+    check_is_new(pool, &path)?;
     let has_size =
         fs::metadata(&path).is_ok_and(|it| it.is_file() || it.file_type().is_block_device());
     let size_bytes = new.size_bytes.or((!has_size).then_some(bytes));
@@ -520,6 +540,21 @@ fn check_room(view: &LayoutView, drive: DriveNumber, stored: &StoredData) -> Res
     Err(refusal(ErrorKind::NoSpace, &what, &hint))
 }
 
+/// Refuses a path at which a drive of the pool is. One that failed may have made room there for another one.
+fn check_is_new(pool: &RedundantPool, path: &Path) -> Result<()> {
+    let same = |other: &str| {
+        Path::new(other) == path
+            || matches!((fs::canonicalize(other), fs::canonicalize(path)), (Ok(a), Ok(b)) if a == b)
+    };
+    let view = pool.files().view();
+    let is_used = |it: &&DriveRecord| !matches!(it.state, RecordState::Failed | RecordState::Gone);
+    let mut used = view.drives().drives.iter().filter(is_used);
+    let found = used.find(|it| pool.files().path_of(it.number).is_some_and(|it| same(&it)));
+    let Some(record) = found else { return Ok(()) };
+    let what = format!("{} is drive {} of this pool", path.display(), record.number);
+    Err(refusal(ErrorKind::Conflict, &what, "`varve drive list` shows its drives"))
+}
+
 /// Refuses that a drive joins which is so small beside the others that what is stored has no room any more.
 fn check_room_with(pool: &RedundantPool, member: &NewMember, stored: &StoredData) -> Result<()> {
     let sizes = pool.files().sizes_with(member).map_err(|error| of_media(&error))?;
@@ -597,15 +632,14 @@ fn of_media(error: &varve_media::Error) -> Error {
     use varve_media::Error as Media;
     let (kind, message) = (error.kind(), error.to_string());
     let hint = match error {
-        Media::PoolExists { .. } => {
-            Some("a pool is on it: choose another drive, or clear this one first".to_owned())
-        }
-        Media::NotEmpty { .. } => {
-            Some("something is on it: choose another drive, or clear this one first".to_owned())
+        Media::PoolExists { path } | Media::NotEmpty { path, .. } => {
+            Some(format!("choose another drive; {}", wiping(path)))
         }
         Media::InUse { .. } => Some(
-            "see which process has it; a drive of this pool that failed is held until the daemon ends: end it, clear the drive, and start again".to_owned(),
+            "see which process has it; a drive of this pool that failed is held until the daemon ends: to use it anew, end it, wipe the drive, and start again".to_owned(),
         ),
+        Media::Open { .. } => Some("see whether the path is right, and what is there".to_owned()),
+        Media::FileTooLarge { .. } => Some("give a smaller size".to_owned()),
         Media::TooSmall { need, .. } => Some(format!("it needs at least {}", ByteCount(*need))),
         Media::TooFewDrives { .. } => {
             let hint = "add a drive first, or put one in its place: `varve drive replace`";

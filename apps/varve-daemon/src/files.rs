@@ -29,6 +29,7 @@ use crate::pool_size::PoolSize;
 use crate::random::{random_bytes, random_id};
 use crate::redundancy::{self, DriveRedundancy};
 use crate::redundant_pool::{OpenFailure, RedundantPool};
+use crate::wiping::wiping;
 
 /// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
 const SHARD_MEMORY_MIN: u64 = 64 << 20;
@@ -274,9 +275,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::InUse { .. } => failure.hint(
             "another daemon serves this pool, perhaps under another --data; end that one first",
         ),
-        Error::NotEmpty { path, .. } => failure.hint(format!(
-            "to use it anyway, wipe it: `blkdiscard -f {path}`, or `dd if=/dev/zero of={path} bs=1M count=1 conv=notrunc`"
-        )),
+        Error::NotEmpty { path, .. } => failure.hint(wiping(path)),
         Error::CopiedOnWrite { .. } => {
             failure.hint("choose a block device, or a directory on another file system")
         }

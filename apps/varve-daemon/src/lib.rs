@@ -65,6 +65,7 @@ mod socket_access;
 mod stack;
 mod threads;
 mod token;
+mod wiping;
 
 #[cfg(any(test, feature = "memory"))]
 pub use front::{CellConduct, MemoryCells};

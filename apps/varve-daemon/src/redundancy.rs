@@ -162,7 +162,7 @@ impl DriveRedundancy {
         faults.into_iter().map(|(drive, count)| HealthReason {
             state: HealthState::Attention,
             message: format!("drive {drive} had something wrong in {count} places: strips, labels or tables; what is damaged is written anew"),
-            advice: "wait for the walk that follows, or run varve drive scrub; replace the drive if that goes on".to_owned(),
+            advice: "wait for the scrub that follows by itself, or run varve drive scrub; replace the drive if that goes on".to_owned(),
         })
     }
 

@@ -275,13 +275,13 @@ impl HealthReason {
                 "add a drive with varve drive add: no other drive can take the missing copy"
             }
             Self::RootsMissing { .. } | Self::Rebuilding { .. } | Self::DriveLeaving { .. } => {
-                "wait; varve drive list shows the progress"
+                "wait; varve drive moves shows how far that is"
             }
             Self::Unconverted { .. } => {
-                "wait for the conversion, which varve drive list shows, or begin it with varve pool set --protect"
+                "wait for the conversion, which varve drive moves shows, or begin it with varve pool set --protect"
             }
             Self::NotWalked { .. } | Self::NotVerified { .. } => {
-                "wait for the walk that follows a repair, or start one with varve drive scrub"
+                "wait for the scrub that follows a repair by itself, or start one with varve drive scrub"
             }
             Self::DriveSlow { .. } => "check cables and temperature of the drive, or replace it",
             Self::DriveUnreadable { .. } => {
@@ -329,7 +329,10 @@ impl fmt::Display for HealthReason {
             Self::DriveLeaving { drive } => write!(f, "drive {drive} leaves, and still has data"),
             Self::Rebuilding { zones } => write!(f, "{zones} zones are being rebuilt"),
             Self::NotWalked { loss } => {
-                write!(f, "not everything was read since the loss at epoch {loss}")
+                write!(
+                    f,
+                    "not everything was read since a drive was lost (epoch {loss} of the tables)"
+                )
             }
             Self::NotVerified { shard, segments } => {
                 write!(

@@ -195,7 +195,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "by the number of drives: 1 \"none\", 2 or 3 \"mirror:2\", 4 \"ec:2+1\", 5 \"ec:3+1\", 6 and more \"ec:4+2\"",
         reason: "How a new pool on several drives keeps data, so that lost drives lose nothing: `mirror:N` has N copies, of which N - 1 may be lost; `ec:K+M` has K parts and M of \
                  parity, of which any M may be lost, on K + M drives at least. With `none` each drive has a part of the pool, and a lost one loses the pool. \
-                 Fixed when the pool is created.",
+                 `varve pool set --protect` changes it later.",
         apply: |settings, value| settings.redundancy.protect = Some(value.protection()),
     },
     Setting {

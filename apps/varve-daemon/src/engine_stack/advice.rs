@@ -5,7 +5,8 @@ use varve_dispatch::Error;
 use varve_types::{ErrorKind, ShardId};
 
 /// After a failure that nothing more is known of.
-pub(super) const START_AGAIN: &str = "see whether the drives work, and start again";
+pub(super) const START_AGAIN: &str =
+    "see whether drives are missing and whether the others work, and start again";
 
 const DAMAGED: &str = "the data are out of reach while this is damaged: keep the drives as they are, or copy them, and run `varve check`, which says \
     what else is damaged";
