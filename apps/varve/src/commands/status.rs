@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use clap::Args;
-use varve_access_admin::v1::{self, FillLevel, JournalStatus, ServiceState, ShardState};
+use varve_access_admin::v1::{
+    self, FillLevel, HealthState, JournalStatus, ServiceState, ShardState,
+};
 use varve_client::table::{self, Align};
 use varve_client::{Client, Failure, Result, age};
 use varve_types::ByteCount;
@@ -35,7 +37,9 @@ impl Status {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::Status>("/v1/status")?;
         if self.check {
-            return judge(&answer.value).map(|()| "ok\n".to_owned());
+            judge(&answer.value)?;
+            return judge_safety(&client.get::<v1::Health>("/v1/health")?.value)
+                .map(|()| "ok\n".to_owned());
         }
         Ok(answer.print(self.format.json, |status| {
             let pool = client.get::<v1::Pool>("/v1/pool").ok();
@@ -64,6 +68,18 @@ fn judge(status: &v1::Status) -> Result<()> {
         return Err(Failure::with_code(fullness(&status.fill).trim_end(), FULL));
     }
     Ok(())
+}
+
+/// Fails where the next lost drive may take data, or something cannot be read. What repairs itself does not count.
+fn judge_safety(health: &v1::Health) -> Result<()> {
+    match health.state {
+        HealthState::Ok | HealthState::Attention => Ok(()),
+        HealthState::AtRisk | HealthState::Unknown | HealthState::Lost => {
+            let worst = health.reasons.first().map_or("", |reason| &reason.message);
+            let what = format!("{}: {worst}", health.state.word());
+            Err(Failure::with_code(what, DEGRADED).hint("`varve health` has all reasons"))
+        }
+    }
 }
 
 /// How data are kept over drives, and what of that is not so yet; nothing of pools that have no redundancy.

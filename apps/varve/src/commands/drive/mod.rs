@@ -71,7 +71,12 @@ impl DriveCommand {
 
 /// The one drive that is meant.
 pub(crate) fn find<'a>(drives: &'a [Drive], name: &str) -> Result<&'a Drive> {
-    find_drive(drives, name).map_err(|fault| {
+    // A drive may be named as it was when it was added: relative to where the command runs.
+    let absolute = std::path::absolute(name).unwrap_or_default();
+    let found = find_drive(drives, name);
+    let found =
+        found.or_else(|fault| find_drive(drives, &absolute.to_string_lossy()).map_err(|_| fault));
+    found.map_err(|fault| {
         let message = fault.message(name);
         let failure = match fault {
             DriveNameFault::Unknown => Failure::new(message),

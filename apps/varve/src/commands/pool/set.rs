@@ -10,6 +10,7 @@ use varve_media_redundancy::{MediumKinds, Protection};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
+use crate::local_pool::ask;
 use crate::waiting::{MoveEnd, WaitFlag, wait_for_moves};
 
 /// Change how the pool keeps data over its drives, and convert what is stored, while it serves
@@ -34,6 +35,10 @@ pub(crate) struct PoolSet {
     #[arg(long, conflicts_with_all = ["protect", "data_class", "journal_class"])]
     cancel: bool,
 
+    /// Give redundancy up without asking
+    #[arg(long)]
+    yes: bool,
+
     /// Only say what would follow
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
@@ -54,6 +59,9 @@ impl PoolSet {
             cancel: self.cancel,
             dry_run: self.dry_run,
         };
+        if self.protect == Some(Protection::NONE) && !self.yes && !self.dry_run {
+            agree_to_none(client, &change)?;
+        }
         let answer = client.send::<PoolChange>(Method::PATCH, "/v1/pool", &change)?;
         if !self.wait.is_set() {
             return Ok(answer.print(self.format.json, |change| describe(&change)));
@@ -66,6 +74,19 @@ impl PoolSet {
         check_class(client, protect)?;
         Ok(ended.print(self.format.json, |_| format!("all zones are {protect}\n")))
     }
+}
+
+/// Has somebody say that data need not survive the loss of a drive any more.
+fn agree_to_none(client: &Client, change: &ChangePool) -> Result<()> {
+    let dry = ChangePool { dry_run: true, ..change.clone() };
+    let outlook = client.send::<PoolChange>(Method::PATCH, "/v1/pool", &dry)?.value;
+    if outlook.protect_before == outlook.protect {
+        return Ok(());
+    }
+    let before = outlook.protect_before;
+    let question =
+        format!("data are {before} now, and will not survive a lost drive: convert them?");
+    ask(&question, "nothing was changed")
 }
 
 /// What follows, in a few lines.

@@ -77,9 +77,10 @@ fn describe(pool: &v1::Pool) -> String {
     text
 }
 
-/// Whether it keeps data over its drives so that one may be lost.
+/// Whether it keeps data over its drives so that one may be lost, or is on its way from or to that.
 fn is_protected(pool: &v1::Pool) -> bool {
     pool.protect.as_ref().is_some_and(|protect| protect != "none")
+        || pool.unconverted_zones.is_some()
 }
 
 /// Whether each of several drives has a part of the pool. What is in RADOS has copies there.
