@@ -112,8 +112,8 @@ class Scene:
             self.system.pull(number)
         time.sleep(NOTICED_S)
 
-    def restart(self, detach=(), attach=()):
-        """Ends it in order, moves drives, and starts it again; whether it serves."""
+    def restart(self, detach=(), attach=(), are_lost=False):
+        """Ends it in order, moves drives, and starts it again, told that those which are away are lost, or not; whether it serves."""
         self.system.stop()
         self.pulled = self.pulled.union(detach).difference(attach)
         for number in self.pulled:
@@ -121,7 +121,10 @@ class Scene:
         for number in attach:
             self.system.attach(number)
         try:
-            self.system.start()
+            if are_lost:
+                self.system.start_without()
+            else:
+                self.system.start()
             return True
         except Unreadable as why:
             self.note(f"refuses to start: {why}")
@@ -164,7 +167,7 @@ class Scene:
             is_ok, text = self.system.health()
             self.note(f"did not call itself well in time: {is_ok} {text}")
         lost = self.others(number)
-        serves = self.restart(detach=lost)
+        serves = self.restart(detach=lost, are_lost=True)
         tally = self.end() if serves else None
         if tally is None or tally.lost:
             self.note(f"after that, without drives {lost}: {tally.data() if tally else 'it does not serve'}")
@@ -239,7 +242,7 @@ def stale_drive(scene):
         scene.end()
         return
     lost = scene.others(0)
-    tally = scene.end() if scene.restart(detach=lost) else None
+    tally = scene.end() if scene.restart(detach=lost, are_lost=True) else None
     if tally is None or tally.lost:
         scene.report.false_ok.append("before other drives were lost")
 

@@ -51,6 +51,10 @@ class System:
         """Serves again, with the drives that are there. Raises Unreadable if it refuses."""
         raise NotImplementedError
 
+    def start_without(self):
+        """The same, as somebody does it who knows that the others are lost."""
+        self.start()
+
     def stop(self):
         """Ends in order."""
         raise NotImplementedError

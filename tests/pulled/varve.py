@@ -184,8 +184,16 @@ class VarveMirror(Varve):
     """Two drives, each of which is enough."""
 
     name, title = "varve-mirror-2", "Varve, mirror:2"
+    about = Varve.about + "; a start with half of the mirror, once the other one is known to be lost, is asked for with `--degraded`"
     protect = "mirror:2"
     drives, parity = 2, 1
+
+    def start_without(self):
+        self.pool.flags = ["--degraded"]
+        try:
+            self.start()
+        finally:
+            self.pool.flags = []
 
 
 class VarveOfFour(Varve):
