@@ -8,5 +8,5 @@ pub(crate) fn wiping(path: &str) -> String {
         return format!("give an empty directory, or empty {path} first");
     }
     let superblocks = format!("dd if=/dev/zero of={path} bs=1M count=4 conv=notrunc");
-    format!("to use it anyway, wipe it: `{superblocks}`; what it holds is lost")
+    format!("to use it anyway, wipe it: `blkdiscard -f {path}` for a device, or `{superblocks}`")
 }
