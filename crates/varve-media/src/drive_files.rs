@@ -21,8 +21,8 @@ use crate::disk::{Disk, DiskOperation, Persist, Section};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::overlay::{OverlayDisk, OverlayMemory};
 use crate::pool_files::{
-    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, check_directory, clear_places, kind_of,
-    lane_file, lock, make_directory, make_file, sync_entries, touch,
+    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lane_file, lock,
+    make_directory, make_file, sync_entries, touch,
 };
 use crate::private;
 use crate::stats::{DiskStats, StatsDisk};
@@ -129,10 +129,7 @@ impl DriveFiles {
         for drive in drives {
             let kind = kind_of(drive)?;
             if kind == DriveKind::Directory {
-                make_directory(&drive.path)?;
-                if !drive.replace_pool {
-                    check_directory(&drive.path)?;
-                }
+                make_directory(drive)?;
             }
             let first = first_file(&drive.path, kind);
             if kind != DriveKind::Device {

@@ -115,7 +115,7 @@ impl PoolFiles {
             let kind = kind_of(drive)?;
             let lock_path = match kind {
                 DriveKind::Directory => {
-                    make_directory(&drive.path)?;
+                    make_directory(drive)?;
                     drive.path.join(META_FILE)
                 }
                 DriveKind::Device | DriveKind::File => drive.path.clone(),
@@ -379,8 +379,11 @@ fn is_below_dev(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
-pub(crate) fn make_directory(path: &Path) -> Result<()> {
-    private::create_directory(path).map_err(|error| open_error(path, &error))
+/// Makes the directory of a new drive, or refuses one with files of others before any file is made in it.
+pub(crate) fn make_directory(drive: &NewDrive) -> Result<()> {
+    let path = &drive.path;
+    private::create_directory(path).map_err(|error| open_error(path, &error))?;
+    if drive.replace_pool { Ok(()) } else { check_directory(path) }
 }
 
 pub(crate) fn touch(path: &Path) -> Result<()> {
@@ -474,11 +477,11 @@ fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: SuperblockA
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
         check_empty(&file)?;
     }
-    check_directory(&drive.path)
+    Ok(())
 }
 
 /// Refuses a directory with anything but the files of a drive, and what a new file system has.
-pub(crate) fn check_directory(path: &Path) -> Result<()> {
+fn check_directory(path: &Path) -> Result<()> {
     let failed = |error| open_error(path, &error);
     for entry in fs::read_dir(path).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
