@@ -5,7 +5,7 @@ use varve_access_admin::MemoryBackend;
 
 use crate::daemon::Home;
 use crate::rig::Api;
-use crate::stored::contents;
+use crate::stored::{fill_pool, pool_figure};
 
 #[test]
 fn a_pool_without_redundancy_gets_no_drive() {
@@ -27,16 +27,9 @@ fn a_drive_that_would_leave_too_little_room_for_what_is_stored_does_not_join() {
     let kept = ["pool", "create", "--protect", "mirror:2", "--shards", "1", "--yes"];
     home.varve(&[&kept[..], &drives.concat()].concat()).ok();
     let daemon = home.serve_remembered();
-    let pool = || home.varve(&["pool", "show", "--json"]).json();
-    let figure = |key: &str| pool()[key].as_u64().unwrap();
+    let figure = |key: &str| pool_figure(&home, key);
     let capacity = figure("capacity_bytes");
-    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
-    let mut client = home.connect("v");
-    let mut part = 0;
-    while figure("used_bytes") < capacity * 70 / 100 {
-        (part..part + 8).for_each(|part| client.write(part << 20, &contents(part, 256)));
-        part += 8;
-    }
+    let client = fill_pool(&home, 70);
     for command in [&["add"][..], &["replace", "1"]] {
         let small = [&["drive"], command, &["c=192MiB"]].concat();
         let said = home.varve(&small).refused(1);

@@ -8,7 +8,7 @@ use varve_access_admin::MemoryBackend;
 
 use crate::daemon::Home;
 use crate::rig::Api;
-use crate::stored::contents;
+use crate::stored::{fill_pool, pool_figure};
 
 #[test]
 fn a_drive_that_is_not_there_is_refused() {
@@ -43,16 +43,9 @@ fn what_is_stored_has_to_fit_the_drives_that_stay() {
     let kept = ["pool", "create", "--protect", "mirror:2", "--shards", "1", "--yes"];
     home.varve(&[&kept[..], &drives.concat()].concat()).ok();
     let _daemon = home.serve_remembered();
-    let pool = || home.varve(&["pool", "show", "--json"]).json();
-    let figure = |key: &str| pool()[key].as_u64().unwrap();
+    let figure = |key: &str| pool_figure(&home, key);
     let capacity = figure("capacity_bytes");
-    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
-    let mut client = home.connect("v");
-    let mut part = 0;
-    while figure("used_bytes") < capacity * 85 / 100 {
-        (part..part + 8).for_each(|part| client.write(part << 20, &contents(part, 256)));
-        part += 8;
-    }
+    let client = fill_pool(&home, 85);
     for command in ["drain", "remove"] {
         let said = home.varve(&["drive", command, "3"]).refused(1);
         assert!(said.contains("drive 3 cannot leave: the others have room for"), "{said}");

@@ -12,6 +12,24 @@ use crate::rig::Run;
 
 pub(crate) const BLOCK: usize = 4096;
 
+/// A figure of the pool that is served.
+pub(crate) fn pool_figure(home: &Home, key: &str) -> u64 {
+    home.varve(&["pool", "show", "--json"]).json()[key].as_u64().unwrap()
+}
+
+/// Creates volume `v` and fills so many percent of the pool with it; the client stays connected.
+pub(crate) fn fill_pool(home: &Home, percent: u64) -> Client {
+    let capacity = pool_figure(home, "capacity_bytes");
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+    let mut client = home.connect("v");
+    let mut part = 0;
+    while pool_figure(home, "used_bytes") < capacity * percent / 100 {
+        (part..part + 8).for_each(|part| client.write(part << 20, &contents(part, 256)));
+        part += 8;
+    }
+    client
+}
+
 /// A pool that no daemon serves.
 pub(crate) struct Stored {
     home: Home,
